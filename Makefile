@@ -1,0 +1,162 @@
+# posenc: everything is built and tested from here; `make help` lists what a person needs.
+# Out of tree: build/VARIANT holds one variant, so switching never rebuilds.
+
+VARIANT ?= release
+O       ?= build/$(VARIANT)
+CC      ?= cc
+
+FLAGS.release := -O2 -g -DNDEBUG -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
+FLAGS.debug   := -O0 -g3
+FLAGS.asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+FLAGS.tsan    := -O1 -g -fsanitize=thread
+FLAGS.cov     := -O0 -g --coverage
+FLAGS.fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link
+$(if $(FLAGS.$(VARIANT)),,$(error VARIANT must be release, debug, asan, tsan, cov or fuzz))
+ifeq ($(VARIANT),fuzz)
+CC := clang
+endif
+
+WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror
+CFLAGS   += -std=c11 -D_GNU_SOURCE -ffp-contract=off -fPIC -pthread $(WARN) $(FLAGS.$(VARIANT)) -MMD -MP
+CPPFLAGS += -Ilib -Iserver -I$O/gen
+LDFLAGS  += -pthread $(FLAGS.$(VARIANT)) -Wl,-z,relro,-z,now
+
+LIB_SRC    := $(wildcard lib/*/*.c)
+SERVER_SRC := $(wildcard server/*.c server/*/*.c)
+CLI_SRC    := $(wildcard clients/cli/*.c)
+UNIT_SRC   := $(wildcard tests/unit/*.c)
+FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
+BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
+PROTO      := $(shell find proto -name '*.proto')
+
+obj   = $(patsubst %.c,$O/%.o,$(1))
+GEN  := $(patsubst proto/third_party/%.proto,$O/gen/%.pb-c.c,$(filter proto/third_party/%,$(PROTO))) \
+        $(patsubst proto/%.proto,$O/gen/%.pb-c.c,$(filter-out proto/third_party/%,$(PROTO))) \
+        $O/gen/google/protobuf/any.pb-c.c $O/gen/google/protobuf/duration.pb-c.c $O/gen/google/protobuf/descriptor.pb-c.c
+LIB  := $O/libposenc.a
+SERVER_OBJ := $(filter-out $O/server/main.o,$(call obj,$(SERVER_SRC))) $(GEN:.c=.o) $O/gen/descriptors.o
+say   = $(if $(V),,@printf '  %-6s %s\n' $(1) $@;) mkdir -p $(@D) &&
+
+# libmicrohttpd is linked from its archive, so that the framing guard stands between it and the socket.
+LIB_LIBS    := -lmpfr -lgmp -lcrypto -lz -ljansson -lamd -lm
+SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a -lgnutls -lgrpc -lgpr -lprotobuf-c $(LIB_LIBS)
+FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
+BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
+
+.PHONY: all lib test unit fuzz-bins bench-bins run check fresh container fuzz soak bench golden-copy format lint watch gdb new docs clean help deps
+
+## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
+all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
+
+lib: $(LIB) $O/libposenc.so
+unit: $O/unit
+fuzz-bins: $(FUZZ_BIN)
+bench-bins: $(BENCH_BIN)
+
+$(LIB): $(call obj,$(LIB_SRC))
+$O/libposenc.so: $(call obj,$(LIB_SRC)) lib/posenc.map
+	$(call say,LD)$(CC) -shared -Wl,-soname,libposenc.so.0 -Wl,--version-script=lib/posenc.map $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB_LIBS)
+$O/posencd: $O/server/main.o $(SERVER_OBJ) $(LIB)
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS)
+$O/posenc: $(call obj,$(CLI_SRC)) $(LIB)
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ -lcurl $(LIB_LIBS)
+# every allocation of the project's own objects goes through tests/unit/alloc.c, which can fail the n-th one
+$O/unit: $(call obj,$(UNIT_SRC)) $(SERVER_OBJ) $(LIB)
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=strndup \
+	    -o $@ $^ -lcheck -lsubunit -lrt $(SERVER_LIBS)
+# each target replays its corpus with a plain driver; VARIANT=fuzz links libFuzzer's instead
+$(FUZZ_BIN): $O/%: $O/tests/fuzz/%.o $(if $(filter fuzz,$(VARIANT)),,$O/tests/fuzz/replay.o) $(SERVER_OBJ) $(LIB)
+	$(call say,LD)$(CC) $(LDFLAGS) $(if $(filter fuzz,$(VARIANT)),-fsanitize=fuzzer) -o $@ $^ $(SERVER_LIBS)
+$(BENCH_BIN): $O/%: $O/tests/bench/%.o $(SERVER_OBJ) $(LIB)
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS)
+
+$(call obj,$(SERVER_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(BENCH_SRC)): | $(GEN)      # these speak protobuf
+$O/tests/unit/main.o: $O/gen/suites.h
+
+# lib is compiled with -Ilib alone: it never learns how a request arrived
+$O/lib/%.o: CPPFLAGS := -Ilib
+$O/%.o: %.c
+	$(call say,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+$O/gen/%.o: $O/gen/%.c
+	$(call say,CC)$(CC) $(CPPFLAGS) -std=c11 -O2 -g -fPIC -w $(filter -fsanitize%,$(FLAGS.$(VARIANT))) -c -o $@ $<
+
+PROTOPATH := --proto_path=proto --proto_path=proto/third_party --proto_path=/usr/include
+$O/gen/%.pb-c.c: proto/%.proto
+	$(call say,PROTO)protoc-c $(PROTOPATH) --c_out=$O/gen $<
+$O/gen/%.pb-c.c: proto/third_party/%.proto
+	$(call say,PROTO)protoc-c $(PROTOPATH) --c_out=$O/gen $<
+$O/gen/google/protobuf/%.pb-c.c:
+	$(call say,PROTO)protoc-c $(PROTOPATH) --c_out=$O/gen /usr/include/google/protobuf/$*.proto
+# what reflection serves: every file of the contract with its imports, as a C array
+$O/gen/descriptors.bin: $(PROTO)
+	$(call say,PROTO)protoc $(PROTOPATH) --include_imports --descriptor_set_out=$@ $(patsubst proto/third_party/%,%,$(patsubst proto/posenc/%,posenc/%,$(PROTO)))
+$O/gen/descriptors.c: $O/gen/descriptors.bin
+	$(call say,GEN){ echo '#include <stddef.h>'; echo 'extern const unsigned char pe_descriptors[]; extern const size_t pe_descriptors_size;'; \
+	    echo 'const unsigned char pe_descriptors[] = {'; od -An -v -tx1 $< | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g'; \
+	    echo '};'; echo 'const size_t pe_descriptors_size = sizeof pe_descriptors;'; } > $@
+# tests/unit/test_NAME.c holds NAME_suite: the folder is the list
+$O/gen/suites.h: $(UNIT_SRC)
+	$(call say,GEN)printf 'SUITE(%s)\n' $(patsubst tests/unit/test_%.c,%,$(filter tests/unit/test_%,$(UNIT_SRC))) > $@
+
+%.a:
+	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
+
+## deps: installs what building and testing need (Debian, as root or through sudo); does nothing when all is there
+deps:
+	@tests/tools/deps.sh build test
+
+## run: installs what is missing, builds, starts posencd on its defaults and prints commands to paste
+run:
+	@tests/tools/deps.sh build
+	@$(MAKE) --no-print-directory VARIANT=release all
+	@tests/tools/run-server.sh build/release/posencd
+
+## test: builds and runs the unit tests of one VARIANT
+test: $O/unit
+	$O/unit
+
+## check: installs what the tests need, then every test; prints a table of times against their budget
+check:
+	@tests/tools/deps.sh build test
+	@tests/tools/check.sh
+
+## fresh: `make run` and `make check` in a throw-away minimal Debian machine (root)
+fresh:
+	@tests/fresh/fresh.sh
+
+## container: builds the image and runs it for real; SKIP with its reason where no engine can be had
+container:
+	@tests/container/container.sh
+
+## fuzz: every fuzz target for SECONDS (60) each, with clang's libFuzzer
+fuzz:
+	@tests/tools/deps.sh build test
+	@tests/tools/fuzz.sh $(or $(SECONDS),60)
+
+## soak: load and faults for MINUTES (10) against a sanitized daemon
+soak:
+	@tests/tools/deps.sh build test
+	@tests/tools/soak.sh $(or $(MINUTES),10)
+
+## bench: benchmark programs, ratios in one run
+bench: $(BENCH_BIN) $O/posencd
+	@for b in $(BENCH_BIN); do $$b || exit 1; done
+
+## format: clang-format over the tree
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+## lint: style rules, headers that stand alone, shell scripts
+lint:
+	@tests/tools/check_style.sh
+
+## clean: removes build/
+clean:
+	rm -rf build
+
+## help: this list
+help:
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-10s %s\n",$$1,$$2}'
+
+-include $(shell find $O -name '*.d' 2>/dev/null)
+.SECONDARY:

@@ -1,0 +1,152 @@
+/* exact.c - frequencies by MPFR; sine and cosine in double-double. */
+#include "core/exact.h"
+
+#include <math.h>
+#include <mpfr.h>
+#include <string.h>
+
+/* ---- frequencies ---- */
+
+/* Rung i + 1 is rung i times one ratio: the error of the ratio grows i-fold, which 2^20 rungs keep below 2^-170. */
+enum { BITS = 256 };
+
+posenc_status pe_frequencies(const pe_ladder *l, size_t n, pe_dd *w, const posenc_context *ctx)
+{
+    posenc_status st = PE_OK;
+    mpfr_t ratio, rung, t;
+    mpfr_inits2(BITS, ratio, rung, t, (mpfr_ptr)NULL);
+
+    mpfr_set_d(ratio, l->top, MPFR_RNDN);
+    mpfr_div_d(ratio, ratio, l->bottom, MPFR_RNDN);
+    mpfr_log(ratio, ratio, MPFR_RNDN);
+    mpfr_set_d(t, l->steps.hi, MPFR_RNDN);
+    mpfr_add_d(t, t, l->steps.lo, MPFR_RNDN);
+    mpfr_div(ratio, ratio, t, MPFR_RNDN);
+    mpfr_neg(ratio, ratio, MPFR_RNDN);
+    mpfr_exp(ratio, ratio, MPFR_RNDN);                  /* (top / bottom)^(-1 / steps) */
+
+    mpfr_set_d(rung, l->gain.hi, MPFR_RNDN);
+    mpfr_add_d(rung, rung, l->gain.lo, MPFR_RNDN);
+    for (size_t i = 0; i < n; i++) {
+        w[i].hi = mpfr_get_d(rung, MPFR_RNDN);
+        mpfr_sub_d(t, rung, w[i].hi, MPFR_RNDN);
+        w[i].lo = mpfr_get_d(t, MPFR_RNDN);
+        mpfr_mul(rung, rung, ratio, MPFR_RNDN);
+        if (i % 4096 == 4095 && (st = posenc_poll(ctx)))
+            break;
+    }
+    mpfr_clears(ratio, rung, t, (mpfr_ptr)NULL);
+    mpfr_free_cache();                                  /* constants are kept per thread otherwise */
+    return st;
+}
+
+posenc_status pe_frequencies_float32(const pe_ladder *l, pe_power form, size_t n, pe_dd *w, const posenc_context *ctx)
+{
+    posenc_status st = PE_OK;
+    const double b = l->top / l->bottom, steps = l->steps.hi;
+    const float gain = (float)l->gain.hi;
+    mpfr_t x, y;
+    mpfr_inits2(BITS, x, y, (mpfr_ptr)NULL);
+
+    mpfr_set_d(x, b, MPFR_RNDN);
+    mpfr_log(x, x, MPFR_RNDN);
+    const float slope = (float)(mpfr_get_d(x, MPFR_RNDN) / steps);
+
+    for (size_t i = 0; i < n; i++) {
+        float rung;
+        if (form == PE_POWER_EXP) {
+            mpfr_set_flt(x, (float)(-(double)i * (double)slope), MPFR_RNDN);
+            mpfr_exp(x, x, MPFR_RNDN);
+            rung = mpfr_get_flt(x, MPFR_RNDN);
+        } else {
+            mpfr_set_flt(x, (float)b, MPFR_RNDN);
+            mpfr_set_flt(y, (float)((double)i / steps), MPFR_RNDN);
+            mpfr_pow(x, x, y, MPFR_RNDN);
+            rung = 1 / mpfr_get_flt(x, MPFR_RNDN);
+        }
+        w[i] = (pe_dd){ (double)(gain * rung), 0 };
+        if (i % 256 == 255 && (st = posenc_poll(ctx)))
+            break;
+    }
+    mpfr_clears(x, y, (mpfr_ptr)NULL);
+    mpfr_free_cache();
+    return st;
+}
+
+/* ---- reduction ---- */
+
+/* pi/2 = HALF_PI1 + ... + HALF_PI4 within 2^-131. The first three have at most 26 bits, so that their products with an
+ * integer below 2^27 (times any power of two) are exact. */
+#define HALF_PI1 0x1.921fb5p+0
+#define HALF_PI2 0x1.110b46p-26
+#define HALF_PI3 0x1.1a6262p-54
+#define HALF_PI4 0x1.3145c06e0e689p-78
+#define TWO_OVER_PI 0x1.45f306dc9c883p-1
+
+/* Adding it to |x| < 2^51 rounds x to an integer, whose low bits are then the low bits of the float64. */
+#define ROUNDER 0x1.8p52
+
+/* Angles below it are reduced in one step: the quotient by pi/2 stays below 2^26. */
+#define ONE_STEP 0x1p26
+
+/* a - k * pi/2, for k = an integer below 2^27 times a power of two, and |a.hi - k * pi/2| < a third of |a.hi| or k = 0.
+ * All but the last sum of small terms is exact: the error is below |k| * 2^-130 + 2^-104 of what the first difference
+ * leaves, and nothing when k = 0. */
+static pe_dd minus_quarters(pe_dd a, double k)
+{
+    double first = a.hi - k * HALF_PI1;                 /* exact: within a factor of two of each other */
+    pe_dd s1 = pe_two_sum(first, -(k * HALF_PI2));
+    pe_dd s2 = pe_two_sum(s1.hi, a.lo);
+    pe_dd s3 = pe_two_sum(s2.hi, -(k * HALF_PI3));
+    return pe_two_sum(s3.hi, ((s1.lo + s2.lo) + s3.lo) - k * HALF_PI4);
+}
+
+/* Brings a large angle below ONE_STEP by multiples of 2 pi. Each round takes the leading 23 bits off the angle and leaves
+ * an error relative to what it was, so that all rounds together stay below |angle| * 2^-102. */
+static pe_dd minus_turns(pe_dd a)
+{
+    while (fabs(a.hi) >= ONE_STEP) {
+        int e;
+        frexp(a.hi, &e);                                /* |a| < 2^e */
+        int shift = e - 25 > 2 ? e - 25 : 2;            /* quarters are counted in multiples of 2^shift >= 4 */
+        double k = (ldexp(a.hi, -shift) * TWO_OVER_PI + ROUNDER) - ROUNDER;
+        a = minus_quarters(a, ldexp(k, shift));
+    }
+    return a;
+}
+
+/* ---- sine and cosine ---- */
+
+/* Taylor's series on |r| <= pi/4 and a little: the first term left out is below 2^-58 of the result. */
+static double sine_tail(double z)       /* (sin r - r) / r^3, z = r^2 */
+{
+    return -1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 + z * (-1.0 / 39916800
+           + z * (1.0 / 6227020800 + z * (-1.0 / 1307674368000 + z * (1.0 / 355687428096000)))))));
+}
+
+static double cosine_tail(double z)     /* (cos r - 1 + z/2) / z^2 */
+{
+    return 1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 + z * (-1.0 / 3628800 + z * (1.0 / 479001600
+           + z * (-1.0 / 87178291200 + z * (1.0 / 20922789888000))))));
+}
+
+void pe_sincos(const pe_dd *angle, size_t n, double *sine, double *cosine)
+{
+    for (size_t i = 0; i < n; i++) {
+        pe_dd a = angle[i];
+        if (!(fabs(a.hi) < ONE_STEP))
+            a = minus_turns(a);
+        double rounded = a.hi * TWO_OVER_PI + ROUNDER;
+        uint64_t quarter;
+        memcpy(&quarter, &rounded, sizeof quarter);
+
+        pe_dd r = minus_quarters(a, rounded - ROUNDER);
+        double z = r.hi * r.hi, half = 0.5 * z, near = 1 - half;
+        double s = r.hi + (r.lo * near + r.hi * z * sine_tail(z));
+        double c = near + (((1 - near) - half) + (z * z * cosine_tail(z) - r.hi * r.lo));
+
+        double s1 = quarter & 1 ? c : s, c1 = quarter & 1 ? s : c;
+        sine[i] = quarter & 2 ? -s1 : s1;
+        cosine[i] = (quarter + 1) & 2 ? -c1 : c1;
+    }
+}

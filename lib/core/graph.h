@@ -1,0 +1,53 @@
+/* graph.h - graphs in normal form, and the CSR that graph encodings compute with.
+ *
+ * Immutable after posenc_graph_build; everything lives in the arena given there. */
+#ifndef PE_GRAPH_H
+#define PE_GRAPH_H
+
+#include "posenc.h"
+
+/* Arcs of all graphs of a batch sorted by (source, target, weight). Node ids are those of the whole batch.
+ * Undirected: one arc (u, v), u <= v, for an edge listed in one direction or in both with agreeing weights
+ * (as multisets); where both are listed and disagree all arcs are kept as listed and `conflict` is the index
+ * in the client's list of the first arc that has no agreeing twin. */
+struct posenc_graph {
+    int64_t nodes, arcs, ngraphs;
+    bool directed, batched, weighted;       /* weighted: some weight is not 1 */
+    const int64_t *ptr;                     /* (ngraphs + 1) nodes */
+    const int64_t *arc_ptr;                 /* (ngraphs + 1) arcs */
+    const int32_t *source, *target;         /* (arcs) */
+    const double *weight;                   /* (arcs), NULL when not weighted */
+    const int64_t *listed;                  /* (arcs) place in the client's list, for errors */
+    const int64_t *conflict;                /* (ngraphs) -1: both listings agree; otherwise a place in the client's list */
+    char id[72];                            /* "sha256-" and 64 hex digits */
+};
+
+enum { PE_SYMMETRIZE_ERROR, PE_SYMMETRIZE_MAX, PE_SYMMETRIZE_SUM, PE_SYMMETRIZE_MEAN };
+enum { PE_DIRECTED_SYMMETRIZE, PE_DIRECTED_ERROR };
+enum { PE_LOOPS_DROP, PE_LOOPS_KEEP };
+enum { PE_DUPLICATES_SUM, PE_DUPLICATES_MAX, PE_DUPLICATES_ERROR };
+
+typedef struct pe_csr_options {
+    int symmetrize, on_directed, self_loops, duplicate_edges;
+    bool allow_negative;
+} pe_csr_options;
+
+/* One graph of the batch as a symmetric adjacency matrix: both directions of every edge, columns ascending, parallel
+ * edges joined, weight-0 edges left out. Node ids are local (0 .. n - 1). */
+typedef struct pe_csr {
+    int64_t n, arcs;
+    int64_t *ptr;           /* (n + 1) */
+    int32_t *col;           /* (arcs) */
+    double *weight;         /* (arcs); NULL: all 1 */
+    double *degree;         /* (n) sum of |weight| of the row, a loop counted once */
+    int64_t zero_edges;     /* edges of weight 0 that were left out */
+    int64_t ncomponents;
+    int32_t *component;     /* (n) 0 .. ncomponents - 1, numbered by smallest node */
+} pe_csr;
+
+/* Builds graph g of the batch. INVALID (naming the edge in the client's list) for a conflict, duplicates, a directed graph or
+ * negative weights that the options refuse. malloc'ed: pe_csr_fini. */
+posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_error *err);
+void pe_csr_fini(pe_csr *c);
+
+#endif

@@ -1,0 +1,430 @@
+/* params.c - the reader of parameter tables: defaults, setters, rules that need all values. */
+#include "core/params.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char bad[] = "INVALID_PARAMETER";
+
+static void *at(const posenc_param *row, void *params) { return (char *)params + row->offset; }
+
+static uint64_t bit(const posenc_table *t, const posenc_param *row) { return 1ULL << (row - t->rows); }
+
+static posenc_given *given(void *params) { return params; }
+
+const posenc_param *posenc_row(const posenc_table *t, const char *name)
+{
+    for (size_t i = 0; i < t->nrows; i++)
+        if (!strcmp(t->rows[i].name, name))
+            return &t->rows[i];
+    return NULL;
+}
+
+void posenc_defaults(const posenc_table *t, void *params)
+{
+    memset(params, 0, t->size);
+    for (size_t i = 0; i < t->nrows; i++) {
+        const posenc_param *r = &t->rows[i];
+        void *p = at(r, params);
+        switch ((posenc_kind)r->kind) {
+        case PE_T_INT: *(int64_t *)p = (int64_t)r->def; break;
+        case PE_T_REAL: *(double *)p = r->def; break;
+        case PE_T_BOOL: *(bool *)p = r->def != 0; break;
+        case PE_T_ENUM: *(int *)p = (int)r->def; break;
+        case PE_T_TEXT: *(const char **)p = r->text; break;
+        case PE_T_REALS:
+        case PE_T_TENSOR: break;
+        }
+    }
+}
+
+static const posenc_param *selector(const posenc_table *t)
+{
+    for (size_t i = 0; i < t->nrows; i++)
+        if (t->rows[i].flags & PE_SELECTOR)
+            return &t->rows[i];
+    return NULL;
+}
+
+bool posenc_applies(const posenc_table *t, const posenc_param *row, const void *params)
+{
+    const posenc_param *s = row->when ? selector(t) : NULL;
+    return !s || row->when >> *(const int *)((const char *)params + s->offset) & 1;
+}
+
+bool posenc_was_given(const posenc_table *t, const posenc_param *row, const void *params)
+{
+    return (*(const posenc_given *)params & bit(t, row)) != 0;
+}
+
+/* ---- what a row allows, in words ---- */
+
+static void list_words(char *buf, size_t size, const char *const *names, uint32_t mask)
+{
+    size_t used = 0;
+    buf[0] = 0;
+    for (int i = 0; names[i] && used < size; i++)
+        if (mask >> i & 1) {
+            int n = snprintf(buf + used, size - used, "%s%s", used ? ", " : "", names[i]);
+            used += n > 0 ? (size_t)n : 0;
+        }
+}
+
+static bool bounded(const posenc_param *r) { return r->min != 0 || r->max != 0; }
+
+static const char *allowed(const posenc_param *r, char *buf, size_t size)
+{
+    char words[160];
+    switch ((posenc_kind)r->kind) {
+    case PE_T_INT: snprintf(buf, size, "an integer in %.17g .. %.17g", r->min, r->max); break;
+    case PE_T_REAL:
+    case PE_T_REALS: {
+        const char *what = r->kind == PE_T_REAL ? "a finite number" : "a list of finite numbers, each";
+        if (bounded(r))
+            snprintf(buf, size, "%s in %g .. %g%s", what, r->min, r->max, r->flags & PE_NAN ? ", or nan" : "");
+        else
+            snprintf(buf, size, "%s%s", r->kind == PE_T_REAL ? what : "a list of finite numbers", r->flags & PE_NAN ? ", or nan" : "");
+        break;
+    }
+    case PE_T_BOOL: snprintf(buf, size, "true or false"); break;
+    case PE_T_ENUM:
+        list_words(words, sizeof words, r->names, ~0u);
+        snprintf(buf, size, "one of: %s", words);
+        break;
+    case PE_T_TEXT: snprintf(buf, size, "%.0f to %.0f characters", r->min, r->max); break;
+    case PE_T_TENSOR: snprintf(buf, size, "a tensor: nested arrays, or {dtype, shape, data}, or a tensor of a binary body"); break;
+    }
+    return buf;
+}
+
+static posenc_status refuse(const posenc_param *r, const char *value, posenc_error *err)
+{
+    char words[200];
+    return posenc_fail(err, PE_INVALID, bad, r->name, value, "%s", allowed(r, words, sizeof words));
+}
+
+/* Marks the row as given, also when its value is bad: one fault a row is enough. */
+static posenc_status take(const posenc_table *t, const posenc_param *row, void *params, posenc_error *err)
+{
+    if (*given(params) & bit(t, row))
+        return posenc_fail(err, PE_INVALID, "DUPLICATE_PARAMETER", row->name, "given twice", "once");
+    *given(params) |= bit(t, row);
+    return PE_OK;
+}
+
+/* ---- typed setters ---- */
+
+posenc_status posenc_set_int(const posenc_table *t, const posenc_param *row, void *params, int64_t v, posenc_error *err)
+{
+    posenc_status st;
+    if (row->kind == PE_T_REAL || row->kind == PE_T_REALS) {
+        if (v > (1LL << 53) || v < -(1LL << 53))
+            return take(t, row, params, NULL), posenc_fail(err, PE_INVALID, bad, row->name, posenc_text("%lld", (long long)v).s,
+                                                           "an integer that a float64 holds exactly: at most 2^53");
+        double d = (double)v;
+        return row->kind == PE_T_REAL ? posenc_set_real(t, row, params, d, err)
+                                      : refuse(row, posenc_text("%lld", (long long)v).s, err);
+    }
+    if ((st = take(t, row, params, err)))
+        return st;
+    if (row->kind != PE_T_INT || (double)v < row->min || (double)v > row->max)
+        return refuse(row, posenc_text("%lld", (long long)v).s, err);
+    *(int64_t *)at(row, params) = v;
+    return PE_OK;
+}
+
+posenc_status posenc_set_real(const posenc_table *t, const posenc_param *row, void *params, double v, posenc_error *err)
+{
+    posenc_status st;
+    if (row->kind == PE_T_INT && v >= -0x1p53 && v <= 0x1p53 && v == floor(v))
+        return posenc_set_int(t, row, params, (int64_t)v, err);
+    if ((st = take(t, row, params, err)))
+        return st;
+    bool nan_ok = isnan(v) && (row->flags & PE_NAN);
+    if (row->kind != PE_T_REAL || (!isfinite(v) && !nan_ok) || (bounded(row) && !nan_ok && (v < row->min || v > row->max)))
+        return refuse(row, posenc_text("%.17g", v).s, err);
+    *(double *)at(row, params) = v + 0.0;       /* -0 becomes 0: they are one number in the key */
+    return PE_OK;
+}
+
+posenc_status posenc_set_bool(const posenc_table *t, const posenc_param *row, void *params, bool v, posenc_error *err)
+{
+    posenc_status st = take(t, row, params, err);
+    if (st)
+        return st;
+    if (row->kind != PE_T_BOOL)
+        return refuse(row, v ? "true" : "false", err);
+    *(bool *)at(row, params) = v;
+    return PE_OK;
+}
+
+posenc_status posenc_set_enum(const posenc_table *t, const posenc_param *row, void *params, int v, posenc_error *err)
+{
+    posenc_status st = take(t, row, params, err);
+    int n = 0;
+    if (st)
+        return st;
+    while (row->kind == PE_T_ENUM && row->names[n])
+        n++;
+    if (v < 0 || v >= n)
+        return refuse(row, posenc_text("number %d", v).s, err);
+    *(int *)at(row, params) = v;
+    return PE_OK;
+}
+
+posenc_status posenc_set_reals(const posenc_table *t, const posenc_param *row, void *params, const double *v, size_t n,
+                               posenc_error *err)
+{
+    posenc_status st = take(t, row, params, err);
+    if (st)
+        return st;
+    if (row->kind != PE_T_REALS)
+        return refuse(row, posenc_text("a list of %zu", n).s, err);
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(v[i]) || (bounded(row) && (v[i] < row->min || v[i] > row->max))) {
+            char words[200];
+            st = posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%zu]", row->name, i).s, posenc_text("%.17g", v[i]).s, "%s",
+                             allowed(row, words, sizeof words));
+            if (err && err->dropped)
+                break;
+        }
+    if (!st)
+        *(posenc_reals *)at(row, params) = (posenc_reals){ v, n };
+    return st;
+}
+
+posenc_status posenc_set_tensor(const posenc_table *t, const posenc_param *row, void *params, const posenc_tensor *v,
+                                posenc_error *err)
+{
+    posenc_status st = take(t, row, params, err);
+    if (st)
+        return st;
+    if (row->kind != PE_T_TENSOR)
+        return refuse(row, "a tensor", err);
+    for (int64_t i = 0, n = posenc_tensor_count(v); i < n && (v->dtype <= PE_bfloat16); i++)
+        if (!isfinite(posenc_tensor_get(v, i)))
+            return posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%lld]", row->name, (long long)i).s,
+                               posenc_text("%g", posenc_tensor_get(v, i)).s, "finite numbers");
+    posenc_tensor *dst = at(row, params);
+    *dst = *v;
+    dst->name = row->name;
+    return PE_OK;
+}
+
+/* ---- text ---- */
+
+/* One number as a person types it, or in the hex form of keys; the whole of s. */
+static bool number(const char *s, double *out)
+{
+    if (!*s || strspn(s, "0123456789+-.eExXpPaAbBcCdDfF") != strlen(s) || strchr("eEpP", *s))
+        return false;
+    char *end;
+    *out = strtod(s, &end);
+    return !*end && isfinite(*out);
+}
+
+static bool integer(const char *s, int64_t *out)
+{
+    char *end;
+    double d;
+    if (*s && strspn(s + (*s == '-'), "0123456789") == strlen(s + (*s == '-')) && s[*s == '-']) {
+        errno = 0;
+        long long v = strtoll(s, &end, 10);
+        *out = v;
+        return !errno && !*end;
+    }
+    if (!number(s, &d) || d != floor(d) || fabs(d) > 0x1p53)    /* 1e4 and 10000.0 are 10000 */
+        return false;
+    *out = (int64_t)d;
+    return true;
+}
+
+static posenc_status set_list(const posenc_table *t, const posenc_param *row, void *params, const char *s, posenc_arena *a,
+                              posenc_error *err)
+{
+    size_t n = 1;
+    for (const char *p = s; *p; p++)
+        n += *p == ',';
+    double *v = n < SIZE_MAX / 8 ? posenc_alloc(a, n * sizeof *v) : NULL;
+    if (!v)
+        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", row->name, posenc_text("%zu elements", n).s, "fewer elements");
+    for (size_t i = 0; i < n; i++) {
+        char one[64];
+        size_t len = strcspn(s, ",");
+        snprintf(one, sizeof one, "%.*s", len < 63 ? (int)len : 63, s);
+        if (!number(one, &v[i])) {
+            posenc_status st = take(t, row, params, err);
+            char words[200];
+            return st ? st : posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%zu]", row->name, i).s, one, "%s",
+                                         allowed(row, words, sizeof words));
+        }
+        s += len + (s[len] == ',');
+    }
+    return posenc_set_reals(t, row, params, v, n, err);
+}
+
+posenc_status posenc_set_text(const posenc_table *t, const posenc_param *row, void *params, const char *text, size_t n,
+                              posenc_arena *a, posenc_error *err)
+{
+    char *s = posenc_strdup(a, text, n);
+    double d;
+    int64_t i;
+    posenc_status st;
+    if (!s)
+        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", row->name, posenc_text("%zu bytes", n).s, "a shorter value");
+    bool whole = strlen(s) == n;
+    if (row->kind == PE_T_INT && whole && integer(s, &i))
+        return posenc_set_int(t, row, params, i, err);
+    if (row->kind == PE_T_REAL && whole && number(s, &d))
+        return posenc_set_real(t, row, params, d, err);
+    if (row->kind == PE_T_REAL && (row->flags & PE_NAN) && whole && (!strcmp(s, "nan") || !strcmp(s, "NaN")))
+        return posenc_set_real(t, row, params, (double)NAN, err);
+    if (row->kind == PE_T_REALS && whole && n)
+        return set_list(t, row, params, s, a, err);
+    if (row->kind == PE_T_BOOL && whole && (!strcmp(s, "true") || !strcmp(s, "false")))
+        return posenc_set_bool(t, row, params, s[0] == 't', err);
+    if (row->kind == PE_T_ENUM && whole)
+        for (int k = 0; row->names[k]; k++)
+            if (!strcmp(s, row->names[k]))
+                return posenc_set_enum(t, row, params, k, err);
+    if ((st = take(t, row, params, err)))
+        return st;
+    if (row->kind == PE_T_TEXT && whole && (double)n >= row->min && (double)n <= row->max) {
+        size_t ok = 0;
+        while (ok < n && (unsigned char)s[ok] > 0x20 && (unsigned char)s[ok] < 0x7f)
+            ok++;
+        if (ok == n) {
+            *(const char **)at(row, params) = s;
+            return PE_OK;
+        }
+    }
+    return refuse(row, whole ? (n ? s : "(empty)") : "a text with a NUL", err);
+}
+
+/* ---- unknown names ---- */
+
+typedef struct two_tables {
+    const posenc_table *first, *second;
+} two_tables;
+
+static const char *row_name(const void *list, size_t i)
+{
+    const two_tables *tt = list;
+    return i < tt->first->nrows ? tt->first->rows[i].name : tt->second->rows[i - tt->first->nrows].name;
+}
+
+posenc_status posenc_unknown(const posenc_table *t, const posenc_table *also, const char *name, posenc_error *err)
+{
+    two_tables tt = { t, also };
+    const char *near = posenc_nearest(name, row_name, &tt, t->nrows + (also ? also->nrows : 0));
+    if (near)
+        return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "did you mean %s?", near);
+    char words[160] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < t->nrows && used < sizeof words; i++) {
+        int k = snprintf(words + used, sizeof words - used, "%s%s", i ? ", " : "", t->rows[i].name);
+        used += k > 0 ? (size_t)k : 0;
+    }
+    return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "%s", words);
+}
+
+/* Edit distance, or `cap` when it is that or more. Names are short. */
+static size_t distance(const char *a, const char *b, size_t cap)
+{
+    size_t n = strlen(a), m = strlen(b), row[65];
+    if (n > 64 || m > 64)
+        return cap;
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diag = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t v = diag + (a[i - 1] != b[j - 1]);
+            diag = row[j];
+            if (row[j] + 1 < v)
+                v = row[j] + 1;
+            if (row[j - 1] + 1 < v)
+                v = row[j - 1] + 1;
+            row[j] = v;
+        }
+    }
+    return row[m] < cap ? row[m] : cap;
+}
+
+const char *posenc_nearest(const char *name, const char *(*name_at)(const void *list, size_t i), const void *list, size_t n)
+{
+    const char *best = NULL;
+    size_t len = strlen(name), best_distance = len / 2 > 2 ? (len / 2 > 6 ? 6 : len / 2) : 3;
+    for (size_t i = 0; i < n; i++) {
+        const char *candidate = name_at(list, i);
+        size_t d = distance(name, candidate, best_distance);
+        if (d >= best_distance && len >= 3 && strstr(candidate, name))      /* "dim" for "embedding_dim" */
+            d = best_distance - 1;
+        if (d < best_distance) {
+            best = candidate;
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
+/* ---- rules that need all values ---- */
+
+posenc_status posenc_finish(const posenc_table *t, void *params, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    const posenc_param *s = selector(t);
+    for (size_t i = 0; i < t->nrows; i++) {
+        const posenc_param *r = &t->rows[i];
+        bool is_given = posenc_was_given(t, r, params);
+        if (!posenc_applies(t, r, params)) {
+            char words[160];
+            if (is_given) {
+                list_words(words, sizeof words, s->names, r->when);
+                st = posenc_fail(err, PE_INVALID, "NOT_APPLICABLE", r->name,
+                                 posenc_text("given with %s=%s", s->name, s->names[*(int *)at(s, params)]).s,
+                                 "only with %s one of: %s", s->name, words);
+            }
+        } else if ((r->flags & PE_REQUIRED) && !is_given) {
+            st = posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", r->name, "absent", "is required: %s", r->doc);
+        }
+    }
+    return st;
+}
+
+/* ---- what encodings call ---- */
+
+posenc_status pe_output(posenc_result *out, const char *name, posenc_dtype dtype, int rank, const int64_t *shape,
+                        posenc_error *err)
+{
+    int64_t n = (int64_t)posenc_dtype_size(dtype);
+    for (int i = 0; i < rank; i++)
+        if (!posenc_mul_size(n, shape[i], &n))
+            return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", name, "over 2^63 bytes", "a smaller shape");
+    posenc_tensor *t = &out->tensor[out->ntensors++];
+    *t = (posenc_tensor){ .name = name, .dtype = dtype, .rank = rank };
+    memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
+    return PE_OK;
+}
+
+posenc_tensor *pe_tensor(posenc_result *out, const char *name)
+{
+    for (int i = 0; i < out->ntensors; i++)
+        if (!strcmp(out->tensor[i].name, name))
+            return &out->tensor[i];
+    return NULL;
+}
+
+void pe_warn(posenc_result *out, const char *format, ...)
+{
+    if (out->nwarnings == PE_MAX_WARNINGS)
+        return;
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(out->warning[out->nwarnings++], sizeof out->warning[0], format, ap);
+    va_end(ap);
+}

@@ -1,0 +1,42 @@
+/* params.h - how an encoding writes its rows.
+ *
+ *     typedef struct sinusoidal { posenc_given given; int64_t embedding_dim; ... } sinusoidal;
+ *     static const posenc_param rows[] = {
+ *         { PE_INT(sinusoidal, embedding_dim), .flags = PE_REQUIRED, .min = 1, .max = 65536, .doc = "width" },
+ *     };
+ *     ... PE_TABLE(sinusoidal, rows) in the descriptor.
+ *
+ * A row spells its member once; a row whose kind disagrees with the member's type does not compile. */
+#ifndef PE_PARAMS_H
+#define PE_PARAMS_H
+
+#include "posenc.h"
+
+#define PE_ROW(T, m, k, ctype) \
+    .name = #m, .kind = k, .offset = offsetof(T, m) + 0 * sizeof(char[_Generic(((T *)0)->m, ctype: 1, default: -1)])
+#define PE_INT(T, m) PE_ROW(T, m, PE_T_INT, int64_t)
+#define PE_REAL(T, m) PE_ROW(T, m, PE_T_REAL, double)
+#define PE_REALS(T, m) PE_ROW(T, m, PE_T_REALS, posenc_reals)
+#define PE_BOOL(T, m) PE_ROW(T, m, PE_T_BOOL, bool)
+#define PE_ENUM(T, m) PE_ROW(T, m, PE_T_ENUM, int)
+#define PE_TEXT(T, m) PE_ROW(T, m, PE_T_TEXT, const char *)
+#define PE_TENSOR(T, m) PE_ROW(T, m, PE_T_TENSOR, posenc_tensor)
+
+/* The table of a params struct: refuses to compile when `given` is not the first member or rows are over 64. */
+#define PE_TABLE(T, r)                                                                                     \
+    .table = { .rows = (r), .nrows = sizeof(r) / sizeof(r)[0],                                             \
+               .size = sizeof(T) + 0 * sizeof(char[offsetof(T, given) == 0 && sizeof(r) / sizeof(r)[0] <= 64 ? 1 : -1]) }
+
+#define PE_ON(v) (1u << (v))
+#define PE_LEN(a) (sizeof(a) / sizeof(a)[0])
+
+/* For `shape`: appends an output tensor. The product of the sizes is checked; LIMIT on overflow.
+ *   pe_output(out, "table", dtype, 2, (int64_t[]){ n, d }, err) */
+posenc_status pe_output(posenc_result *out, const char *name, posenc_dtype dtype, int rank, const int64_t *shape,
+                        posenc_error *err);
+/* For `compute`: the tensor of that name, which `shape` listed. */
+posenc_tensor *pe_tensor(posenc_result *out, const char *name);
+/* For `compute`: adds a warning (all that do not fit are dropped). */
+void pe_warn(posenc_result *out, const char *format, ...) POSENC_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,3 @@
+/* list.h - every encoding, in the order of the documentation. Included by registry.c only. */
+X(sinusoidal)
+X(laplacian)
