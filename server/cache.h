@@ -54,7 +54,8 @@ void pe_representation_free(pe_representation *r);
 /* Who waits for a computation. Embedded by the service in its calls. */
 typedef struct pe_waiter {
     struct pe_waiter *next, *prev;
-    struct pe_flight *flight;           /* NULL when not waiting */
+    struct pe_flight *flight;           /* NULL when not waiting; guarded by the shard's lock */
+    void *shard;                        /* set by begin */
 } pe_waiter;
 
 /* A computation under way. */
@@ -63,9 +64,9 @@ typedef struct pe_flight {
     pe_waiter *waiters;
     int nwaiters;
     atomic_int stop;                    /* posenc_status: set when nobody waits any more */
-    bool indexed;
+    bool indexed;                       /* later askers find it */
     struct pe_flight *next;
-    void *user;                         /* the service's request */
+    void *user;                         /* the service's */
 } pe_flight;
 
 typedef enum pe_cache_answer { PE_CACHE_HAVE, PE_CACHE_WAIT, PE_CACHE_COMPUTE, PE_CACHE_NO_MEMORY } pe_cache_answer;

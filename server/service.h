@@ -55,6 +55,7 @@ struct pe_call {
     pe_cache_status cache;
     double queue_s, compute_s;                      /* 0 on a hit */
     int64_t begun_ns;                               /* private */
+    uint64_t serial;                                /* private */
 };
 
 pe_service *pe_service_new(const pe_config *c, posenc_error *err);

@@ -23,7 +23,7 @@ posenc_status pe_frequencies(const pe_ladder *l, size_t n, pe_dd *w, const posen
     mpfr_add_d(t, t, l->steps.lo, MPFR_RNDN);
     mpfr_div(ratio, ratio, t, MPFR_RNDN);
     mpfr_neg(ratio, ratio, MPFR_RNDN);
-    mpfr_exp(ratio, ratio, MPFR_RNDN);                  /* (top / bottom)^(-1 / steps) */
+    mpfr_exp(ratio, ratio, MPFR_RNDN); /* (top / bottom)^(-1 / steps) */
 
     mpfr_set_d(rung, l->gain.hi, MPFR_RNDN);
     mpfr_add_d(rung, rung, l->gain.lo, MPFR_RNDN);
@@ -36,7 +36,7 @@ posenc_status pe_frequencies(const pe_ladder *l, size_t n, pe_dd *w, const posen
             break;
     }
     mpfr_clears(ratio, rung, t, (mpfr_ptr)NULL);
-    mpfr_free_cache();                                  /* constants are kept per thread otherwise */
+    mpfr_free_cache(); /* constants are kept per thread otherwise */
     return st;
 }
 
@@ -94,7 +94,7 @@ posenc_status pe_frequencies_float32(const pe_ladder *l, pe_power form, size_t n
  * leaves, and nothing when k = 0. */
 static pe_dd minus_quarters(pe_dd a, double k)
 {
-    double first = a.hi - k * HALF_PI1;                 /* exact: within a factor of two of each other */
+    double first = a.hi - k * HALF_PI1; /* exact: within a factor of two of each other */
     pe_dd s1 = pe_two_sum(first, -(k * HALF_PI2));
     pe_dd s2 = pe_two_sum(s1.hi, a.lo);
     pe_dd s3 = pe_two_sum(s2.hi, -(k * HALF_PI3));
@@ -107,8 +107,8 @@ static pe_dd minus_turns(pe_dd a)
 {
     while (fabs(a.hi) >= ONE_STEP) {
         int e;
-        frexp(a.hi, &e);                                /* |a| < 2^e */
-        int shift = e - 25 > 2 ? e - 25 : 2;            /* quarters are counted in multiples of 2^shift >= 4 */
+        frexp(a.hi, &e);                     /* |a| < 2^e */
+        int shift = e - 25 > 2 ? e - 25 : 2; /* quarters are counted in multiples of 2^shift >= 4 */
         double k = (ldexp(a.hi, -shift) * TWO_OVER_PI + ROUNDER) - ROUNDER;
         a = minus_quarters(a, ldexp(k, shift));
     }
@@ -118,16 +118,27 @@ static pe_dd minus_turns(pe_dd a)
 /* ---- sine and cosine ---- */
 
 /* Taylor's series on |r| <= pi/4 and a little: the first term left out is below 2^-58 of the result. */
-static double sine_tail(double z)       /* (sin r - r) / r^3, z = r^2 */
+static double sine_tail(double z) /* (sin r - r) / r^3, z = r^2 */
 {
-    return -1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 + z * (-1.0 / 39916800
-           + z * (1.0 / 6227020800 + z * (-1.0 / 1307674368000 + z * (1.0 / 355687428096000)))))));
+    double p = 1.0 / 355687428096000; /* 17! */
+    p = p * z - 1.0 / 1307674368000;
+    p = p * z + 1.0 / 6227020800;
+    p = p * z - 1.0 / 39916800;
+    p = p * z + 1.0 / 362880;
+    p = p * z - 1.0 / 5040;
+    p = p * z + 1.0 / 120;
+    return p * z - 1.0 / 6;
 }
 
-static double cosine_tail(double z)     /* (cos r - 1 + z/2) / z^2 */
+static double cosine_tail(double z) /* (cos r - 1 + z/2) / z^2 */
 {
-    return 1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 + z * (-1.0 / 3628800 + z * (1.0 / 479001600
-           + z * (-1.0 / 87178291200 + z * (1.0 / 20922789888000))))));
+    double p = 1.0 / 20922789888000; /* 16! */
+    p = p * z - 1.0 / 87178291200;
+    p = p * z + 1.0 / 479001600;
+    p = p * z - 1.0 / 3628800;
+    p = p * z + 1.0 / 40320;
+    p = p * z - 1.0 / 720;
+    return p * z + 1.0 / 24;
 }
 
 void pe_sincos(const pe_dd *angle, size_t n, double *sine, double *cosine)

@@ -8,6 +8,7 @@
  *
  * Pure functions; any thread may call them. Only IEEE operations of fixed order and MPFR: the same bits with every
  * compiler and CPU (this header must be compiled without contraction: -ffp-contract=off).
+ * MPFR works in a few KiB of its own, returned before each function ends; like all of GMP it aborts when there is none.
  * Not promised: sense after overflow. Callers bound their parameters so that no frequency and no angle passes 2^960. */
 #ifndef PE_EXACT_H
 #define PE_EXACT_H
@@ -18,11 +19,11 @@
 
 _Static_assert(FLT_EVAL_METHOD == 0, "double-double arithmetic needs operations rounded to their own type");
 
-/* ---- double-double numbers ---- */
-
 typedef struct pe_dd {
     double hi, lo;      /* the value is hi + lo; hi is that sum rounded to float64 */
 } pe_dd;
+
+/* ---- frequencies ---- */
 
 /* Powers of a geometric ladder:   w[i] = (gain.hi + gain.lo) * (top / bottom)^(-i / (steps.hi + steps.lo)) */
 typedef struct pe_ladder {
@@ -45,10 +46,14 @@ posenc_status pe_frequencies(const pe_ladder *l, size_t n, pe_dd *w, const posen
  * exp, ln and powers are correctly rounded; a peer's own may miss by an ulp, which no convention fixes. */
 posenc_status pe_frequencies_float32(const pe_ladder *l, pe_power form, size_t n, pe_dd *w, const posenc_context *ctx);
 
+/* ---- sine and cosine ---- */
+
 /* sin and cos of n angles (hi + lo).
  * Error: at most 1 ulp of float64 + |angle| * 2^-98, also near the zeros; rounded on to float32, 0.51 ulp and that.
  * sin(0) = 0 and cos(0) = 1 exactly; sin is odd and cos is even bit by bit; results are in [-1, 1]. */
 void pe_sincos(const pe_dd *angle, size_t n, double *sine, double *cosine);
+
+/* ---- double-double arithmetic ---- */
 
 /* a + b exactly. */
 static inline pe_dd pe_two_sum(double a, double b)

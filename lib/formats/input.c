@@ -133,13 +133,11 @@ static posenc_status set_reals(posenc_request *r, const pe_place *to, const pose
     if (t->rank > 1)
         return posenc_fail(err, PE_INVALID, "INVALID_SHAPE", name, posenc_text("%d axes", t->rank).s,
                            "a list of numbers: one axis");
-    if (t->dtype == PE_float64)
-        return posenc_set_reals(to->table, to->row, to->params, t->data, n, err);
     double *v = posenc_alloc(r->arena, n * sizeof *v);
     if (!v)
         return pe_no_memory(name, err);
     for (size_t i = 0; i < n; i++) {
-        v[i] = posenc_tensor_get(t, (int64_t)i);
+        v[i] = posenc_tensor_get(t, (int64_t)i) + 0.0;  /* -0 is 0 in a parameter */
         if (t->dtype != PE_int64)
             continue;
         int64_t whole = ((const int64_t *)t->data)[i];
@@ -157,6 +155,16 @@ posenc_status pe_set_tensor(posenc_request *r, const pe_place *to, const posenc_
     if (to->row->kind == PE_T_REALS)
         return set_reals(r, to, t, err);
     return posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", to->row->name, "a tensor", "a single value, not a tensor");
+}
+
+/* The number of nodes is not guessed from the edges: the last nodes may have none. */
+posenc_status pe_build_graph(posenc_request *r, posenc_edges *e, const char *field, posenc_error *err)
+{
+    if (e->num_nodes < 0 && e->ptr)
+        e->num_nodes = e->ptr[e->ngraphs];
+    else if (e->num_nodes < 0)
+        return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", field, "absent", "the number of nodes, isolated ones included");
+    return posenc_graph_build(e, r->arena, &r->graph, err);
 }
 
 posenc_status pe_no_memory(const char *field, posenc_error *err)

@@ -37,6 +37,9 @@ pe_place pe_place_of(posenc_request *r, const char *name);
 /* Sets a tensor row, or a reals row from a tensor of rank 0 or 1. Other rows are a fault. */
 posenc_status pe_set_tensor(posenc_request *r, const pe_place *to, const posenc_tensor *t, posenc_error *err);
 
+/* Builds the request's graph. num_nodes -1: the end of ptr, or required. `field` names num_nodes in errors. */
+posenc_status pe_build_graph(posenc_request *r, posenc_edges *e, const char *field, posenc_error *err);
+
 posenc_status pe_no_memory(const char *field, posenc_error *err);       /* BUSY */
 
 static inline posenc_status pe_graver(posenc_status a, posenc_status b)

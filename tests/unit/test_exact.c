@@ -28,6 +28,14 @@ static void set_dd(mpfr_t x, pe_dd a)
     mpfr_add_d(x, x, a.lo, MPFR_RNDN);
 }
 
+/* A random angle below 2^(low + span) in both words, of either sign. */
+static pe_dd random_angle(uint64_t *seed, int low, unsigned span)
+{
+    double m = uniform(seed) - 0.5, second = uniform(seed) - 0.5;
+    double hi = ldexp(m, low + (int)(next(seed) % span));
+    return pe_two_sum(hi, hi * 0x1p-54 * second);
+}
+
 /* |got - want| beyond `allowance`, in units of the last of `digits` bits of want, or of the format's `smallest` = 2^e. */
 static double ulps(double got, mpfr_t want, int digits, int smallest, double allowance)
 {
@@ -79,10 +87,8 @@ START_TEST(sincos_random)
 {
     uint64_t seed = 0x9e3779b97f4a7c15u;
     worst w = { 0, 0 };
-    for (int i = 0; i < 20000; i++) {
-        double hi = ldexp(uniform(&seed) - 0.5, (int)(next(&seed) % 80) - 20);
-        measure(pe_two_sum(hi, hi * 0x1p-54 * (uniform(&seed) - 0.5)), &w);
-    }
+    for (int i = 0; i < 20000; i++)
+        measure(random_angle(&seed, -20, 80), &w);
     require("random angles", w);
 }
 END_TEST
@@ -92,9 +98,9 @@ START_TEST(sincos_huge)
     uint64_t seed = 77;
     worst w = { 0, 0 };
     for (int e = 26; e < 960; e++)
-        measure(pe_two_sum(ldexp(0.5 + 0.5 * uniform(&seed), e), ldexp(uniform(&seed), e - 54)), &w);
+        measure(random_angle(&seed, e, 1), &w);
     for (int i = 0; i < 2000; i++)
-        measure(pe_dd_times((pe_dd){ uniform(&seed), 0x1p-60 * uniform(&seed) }, 0x1p53), &w);
+        measure(pe_dd_times(random_angle(&seed, 0, 1), 0x1p53), &w);
     require("huge angles", w);
 }
 END_TEST
@@ -110,7 +116,7 @@ START_TEST(sincos_near_zeros)
     mpfr_const_pi(half_pi, MPFR_RNDN);
     mpfr_div_2ui(half_pi, half_pi, 1, MPFR_RNDN);
     for (int i = 0; i < 6000; i++) {
-        double k = i < 1000 ? i : floor(ldexp(uniform(&seed), 11 + (int)(next(&seed) % 43)));
+        double k = i < 1000 ? i : floor(fabs(random_angle(&seed, 11, 43).hi));
         mpfr_mul_d(x, half_pi, k, MPFR_RNDN);
         double hi = mpfr_get_d(x, MPFR_RNDN);
         mpfr_sub_d(x, x, hi, MPFR_RNDN);
@@ -127,7 +133,9 @@ END_TEST
 /* Around the odd multiples of pi/4, where the quadrant changes, and around the border of the one-step reduction. */
 START_TEST(sincos_borders)
 {
-    static const double around[] = { 0x1p26, 0x1p27, 0x1.921fb54442d18p-1, 0x1.2d97c7f3321d2p+1, 0x1p-20, 0x1p-300, 0x1p-1022 };
+    static const double around[] = {
+        0x1p26, 0x1p27, 0x1.921fb54442d18p-1, 0x1.2d97c7f3321d2p+1, 0x1p-20, 0x1p-300, 0x1p-1022
+    };
     worst w = { 0, 0 };
     for (size_t i = 0; i < sizeof around / sizeof around[0]; i++) {
         double x = around[i];
@@ -149,14 +157,28 @@ START_TEST(sincos_identities)
     pe_sincos(&(pe_dd){ -0.0, 0 }, 1, &s, &c);
     ck_assert(s == 0 && c == 1);
     for (int i = 0; i < 100000; i++) {
-        double hi = ldexp(uniform(&seed), (int)(next(&seed) % 90) - 30);
-        pe_dd a = pe_two_sum(hi, hi * 0x1p-54 * (uniform(&seed) - 0.5));
+        pe_dd a = random_angle(&seed, -30, 90);
         pe_sincos(&a, 1, &s, &c);
         pe_sincos(&(pe_dd){ -a.hi, -a.lo }, 1, &s2, &c2);
         ck_assert(s2 == -s && c2 == c);
         ck_assert(fabs(s) <= 1 && fabs(c) <= 1);
         ck_assert(fabs(s * s + c * c - 1) <= 0x1p-51);
     }
+}
+END_TEST
+
+/* The bits themselves, frozen: every compiler, CPU and flag must come to this sum (FNV-1a). */
+START_TEST(sincos_bits)
+{
+    uint64_t seed = 2026, sum = 0xcbf29ce484222325u;
+    for (int i = 0; i < 50000; i++) {
+        pe_dd a = random_angle(&seed, -40, i % 50 ? 100 : 900);
+        double v[2];
+        pe_sincos(&a, 1, &v[0], &v[1]);
+        for (size_t k = 0; k < sizeof v; k++)
+            sum = (sum ^ ((const unsigned char *)v)[k]) * 0x100000001b3u;
+    }
+    ck_assert_msg(sum == 0x3f4c5d23b73eedcfu, "0x%llx", (unsigned long long)sum);
 }
 END_TEST
 
@@ -203,8 +225,8 @@ START_TEST(frequencies)
         mpfr_mul(want, want, t, MPFR_RNDN);
         ck_assert(w[i].hi == mpfr_get_d(want, MPFR_RNDN));
         mpfr_sub_d(want, want, w[i].hi, MPFR_RNDN);
-        ck_assert_msg(fabs(w[i].lo - mpfr_get_d(want, MPFR_RNDN)) <= fabs(w[i].hi) * 0x1p-150 + 0x1p-1073, "rung %d: %a, want %a", i,
-                      w[i].lo, mpfr_get_d(want, MPFR_RNDN));
+        ck_assert_msg(fabs(w[i].lo - mpfr_get_d(want, MPFR_RNDN)) <= fabs(w[i].hi) * 0x1p-150 + 0x1p-1073,
+                      "rung %d: %a, want %a", i, w[i].lo, mpfr_get_d(want, MPFR_RNDN));
     }
     ck_assert(w[0].hi == l->gain.hi);
     mpfr_clears(base, t, want, (mpfr_ptr)NULL);
@@ -251,8 +273,7 @@ START_TEST(double_double)
     mpfr_t x, y, z, got;
     mpfr_inits2(HIGH, x, y, z, got, (mpfr_ptr)NULL);
     for (int i = 0; i < 20000; i++) {
-        pe_dd a = pe_two_sum(uniform(&seed) - 0.5, 0x1p-54 * (uniform(&seed) - 0.5));
-        pe_dd b = pe_two_sum(uniform(&seed) - 0.5, 0x1p-54 * (uniform(&seed) - 0.5));
+        pe_dd a = random_angle(&seed, 0, 1), b = random_angle(&seed, 0, 1);
         pe_dd r[4] = { pe_dd_add(a, b), pe_dd_mul(a, b), pe_dd_div(a, b), pe_dd_times(a, b.hi) };
         double scale[4] = { fabs(a.hi) + fabs(b.hi), fabs(a.hi * b.hi), fabs(a.hi / b.hi), fabs(a.hi * b.hi) };
         for (int k = 0; k < 4; k++) {
@@ -293,6 +314,7 @@ Suite *exact_suite(void)
     tcase_add_test(t, sincos_near_zeros);
     tcase_add_test(t, sincos_borders);
     tcase_add_test(t, sincos_identities);
+    tcase_add_test(t, sincos_bits);
     tcase_add_test(t, sincos_bulk);
     suite_add_tcase(s, t);
     t = tcase_create("frequencies");

@@ -1,0 +1,255 @@
+#include "order.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static posenc_status usage(posenc_error *err, const char *flag, const char *value, const char *allowed)
+{
+    return posenc_fail(err, PE_INVALID, "USAGE", flag, value, "%s", allowed);
+}
+
+int exit_code(posenc_status s)
+{
+    switch (s) {
+    case PE_OK: return DONE;
+    case PE_INVALID:
+    case PE_LIMIT: return INVALID;
+    case PE_NOT_FOUND: return NOT_FOUND;
+    case PE_DEADLINE: return TOO_LATE;
+    default: return FAILED;
+    }
+}
+
+/* ---- values of flags ---- */
+
+static bool whole(const char *s, size_t n, int64_t *out)
+{
+    char buf[24], *end;
+    if (!n || n >= sizeof buf || strspn(s, "0123456789") < n)
+        return false;
+    memcpy(buf, s, n);
+    buf[n] = 0;
+    *out = (int64_t)strtoll(buf, &end, 10);
+    return n <= 18;
+}
+
+static posenc_status set_rows(order *o, const char *v, posenc_error *err)
+{
+    const char *colon = strchr(v, ':');
+    posenc_selection *s = &o->selection;
+    if (!colon || !whole(v, (size_t)(colon - v), &s->row_begin) || !whole(colon + 1, strlen(colon + 1), &s->row_end))
+        return usage(err, "rows", v, "begin:end, two whole numbers: --rows 0:16 is the first 16 rows");
+    s->rows = true;
+    o->rows = v;
+    return PE_OK;
+}
+
+static posenc_status set_format(order *o, const char *v, posenc_error *err)
+{
+    o->has_format = posenc_format_named(v, &o->format);
+    return o->has_format ? PE_OK : usage(err, "format", v, "json, npy, npz, safetensors, bin, csv");
+}
+
+static posenc_status set_data(order *o, const char *v, posenc_error *err)
+{
+    static const char *const words[] = { "nested", "flat", "base64" };
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(v, words[i])) {
+            o->selection.data = (posenc_json_data)i;
+            o->data = v;
+            return PE_OK;
+        }
+    return usage(err, "data", v, "nested, flat, base64: how JSON holds the numbers");
+}
+
+static posenc_status set_nodes(order *o, const char *v, posenc_error *err)
+{
+    return whole(v, strlen(v), &o->num_nodes) ? PE_OK : usage(err, "num_nodes", v, "a whole number");
+}
+
+static posenc_status set_directed(order *o, const char *v, posenc_error *err)
+{
+    o->directed = !strcmp(v, "true");
+    return o->directed || !strcmp(v, "false") ? PE_OK : usage(err, "directed", v, "true or false");
+}
+
+static posenc_status set_deadline(order *o, const char *v, posenc_error *err)
+{
+    char *end;
+    o->deadline_s = strtod(v, &end);
+    if (!*v || *end || !isfinite(o->deadline_s) || o->deadline_s <= 0 || o->deadline_s > 1e6)
+        return usage(err, "deadline", v, "seconds, over 0");
+    return PE_OK;
+}
+
+static posenc_status set_input(order *o, const char *v, posenc_arena *a, posenc_error *err)
+{
+    const char *eq = strchr(v, '=');
+    if (!eq || eq == v || !eq[1])
+        return usage(err, "input", v, "NAME=FILE.npy: the tensor parameter and the file that holds it");
+    const char *name = posenc_strdup(a, v, (size_t)(eq - v));
+    if (!name)
+        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "input", v, "more memory");
+    o->inputs[o->ninputs++] = (pair){ name, eq + 1 };
+    return PE_OK;
+}
+
+static posenc_status set_url(order *o, const char *v, posenc_error *err)
+{
+    if (strncmp(v, "http://", 7) && strncmp(v, "https://", 8))
+        return usage(err, "url", v, "http://HOST:PORT");
+    o->url = v;
+    return PE_OK;
+}
+
+/* ---- the command line ---- */
+
+static const char *const own[] = { "graph", "weights", "num_nodes", "directed", "input", "format", "tensor", "rows", "data",
+                                   "output", "url", "deadline", "help", "version" };
+enum { NOWN = sizeof own / sizeof own[0] };
+
+static bool is_own(const char *name)
+{
+    for (size_t i = 0; i < NOWN; i++)
+        if (!strcmp(own[i], name))
+            return true;
+    return false;
+}
+
+static posenc_status set_own(order *o, const char *name, const char *v, posenc_arena *a, posenc_error *err)
+{
+    switch (name[0]) {
+    case 'g': o->graph = v; return PE_OK;
+    case 'w': o->weights = v; return PE_OK;
+    case 'n': return set_nodes(o, v, err);
+    case 'i': return set_input(o, v, a, err);
+    case 'f': return set_format(o, v, err);
+    case 't': o->tensor = v; return PE_OK;
+    case 'r': return set_rows(o, v, err);
+    case 'o': o->output = strcmp(v, "-") ? v : NULL; return PE_OK;
+    case 'u': return set_url(o, v, err);
+    default: break;
+    }
+    return !strcmp(name, "data") ? set_data(o, v, err)
+           : !strcmp(name, "deadline") ? set_deadline(o, v, err) : set_directed(o, v, err);
+}
+
+/* A flag may stand alone where it means true: our --directed, and switches of the encoding. */
+static bool may_stand_alone(const order *o, const char *name)
+{
+    const posenc_encoding *e = o->encoding ? posenc_encoding_named(o->encoding) : NULL;
+    const posenc_param *row = e ? posenc_row(&e->table, name) : NULL;
+    return !strcmp(name, "directed") || (row && row->kind == PE_T_BOOL);
+}
+
+typedef struct argument {
+    const char *name, *value;       /* value NULL: not in this word */
+    bool flag;                      /* --name or -o; otherwise name=value, or a lone word (value NULL) */
+} argument;
+
+static argument split(const char *word, posenc_arena *a)
+{
+    argument g = { word, NULL, false };
+    size_t dashes = word[0] == '-' && word[1] == '-' ? 2 : 0;
+    const char *eq = strchr(word, '=');
+    if (!strcmp(word, "-o") || !strcmp(word, "-h"))
+        return (argument){ word[1] == 'o' ? "output" : "help", NULL, true };
+    if (!dashes && !eq)
+        return g;
+    size_t n = eq ? (size_t)(eq - word) : strlen(word);
+    char *name = posenc_strdup(a, word + dashes, n - dashes);
+    if (!name)
+        return g;
+    for (char *p = name; dashes && *p; p++)
+        if (*p == '-')
+            *p = '_';
+    return (argument){ name, eq ? eq + 1 : NULL, dashes != 0 };
+}
+
+/* A word that is no flag: the command, then the encoding. */
+static posenc_status take_word(order *o, const char *word, bool *named, posenc_error *err)
+{
+    static const struct {
+        const char *word;
+        command what;
+    } commands[] = { { "list", LIST }, { "describe", DESCRIBE }, { "explain", EXPLAIN }, { "help", HELP } };
+    for (size_t i = 0; !*named && i < sizeof commands / sizeof commands[0]; i++)
+        if (!strcmp(word, commands[i].word)) {
+            o->what = commands[i].what;
+            *named = true;
+            return PE_OK;
+        }
+    if (o->encoding || o->what == LIST)
+        return usage(err, word, "a second word", "--name value or name=value");
+    o->encoding = word;
+    *named = true;
+    return PE_OK;
+}
+
+static posenc_status take(order *o, int argc, char **argv, int *i, bool *named, posenc_arena *a, posenc_error *err)
+{
+    argument g = split(argv[*i], a);
+    if (!g.flag && !g.value)
+        return take_word(o, g.name, named, err);
+    if (!g.flag) {
+        o->params[o->nparams++] = (pair){ g.name, g.value };
+        return PE_OK;
+    }
+    if (!strcmp(g.name, "help")) {
+        o->help = true;
+        return PE_OK;
+    }
+    if (!strcmp(g.name, "version")) {
+        o->what = VERSION;
+        return PE_OK;
+    }
+    if (!g.value) {
+        const char *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+        bool word = next && (!strcmp(next, "true") || !strcmp(next, "false"));
+        if (may_stand_alone(o, g.name) && !word)
+            g.value = "true";
+        else if (next && strncmp(next, "--", 2))
+            g.value = argv[++*i];
+        else
+            return usage(err, g.name, "", "a value: --name value");
+    }
+    if (is_own(g.name))
+        return set_own(o, g.name, g.value, a, err);
+    o->params[o->nparams++] = (pair){ g.name, g.value };
+    return PE_OK;
+}
+
+static void format_of_file(order *o, posenc_error *err)
+{
+    const char *dot = strrchr(o->output, '.');
+    o->has_format = dot && posenc_format_named(dot + 1, &o->format);
+    if (!o->has_format)
+        usage(err, "output", o->output, "a name that ends in .json .npy .npz .safetensors .bin .csv, or --format");
+}
+
+posenc_status order_read(int argc, char **argv, posenc_arena *a, order *o, posenc_error *err)
+{
+    bool named = false;
+    *o = (order){ .num_nodes = -1 };
+    o->params = posenc_alloc(a, (size_t)argc * sizeof *o->params);
+    o->inputs = posenc_alloc(a, (size_t)argc * sizeof *o->inputs);
+    if (!o->params || !o->inputs)
+        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more memory");
+    for (int i = 1; i < argc; i++)
+        take(o, argc, argv, &i, &named, a, err);
+    if (!named && o->what == ENCODE)
+        o->what = HELP;
+    if (o->help && !o->encoding)
+        o->what = HELP;
+    if (o->what == HELP || o->what == VERSION || o->help)
+        return err->status;
+    if (o->what != LIST && !o->encoding)
+        usage(err, "encoding", "", "a name of `posenc list`");
+    if ((o->what == LIST || o->what == DESCRIBE) && o->nparams)
+        usage(err, o->params[0].name, o->params[0].value, "no parameters here");
+    if (o->output && !o->has_format && o->what == ENCODE)
+        format_of_file(o, err);
+    return err->status;
+}

@@ -1,0 +1,243 @@
+#include "show.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void show_usage(void)
+{
+    fputs("posenc - positional encodings, computed exactly\n"
+          "\n"
+          "  posenc list                        the encodings\n"
+          "  posenc NAME --help                 the parameters of one\n"
+          "  posenc describe NAME               the same as JSON, with a JSON Schema\n"
+          "  posenc NAME [--param value ...]    compute\n"
+          "  posenc explain NAME [...]          what would be computed: parameters, key, digest, shapes, bytes\n"
+          "  posenc --version\n"
+          "\n"
+          "Parameters: --embedding-dim 64, --embedding_dim=64 and embedding_dim=64 are the same.\n"
+          "\n"
+          "input\n"
+          "  --graph FILE          JSON {\"num_nodes\", \"edge_index\", ...}; .npy edge list [2, edges]; npz or safetensors\n"
+          "                        with edge_index, edge_weight, ptr; - is standard input\n"
+          "  --num-nodes N         where the file does not say it\n"
+          "  --directed            edges have a direction\n"
+          "  --weights FILE.npy    one weight an edge\n"
+          "  --input NAME=FILE.npy a tensor parameter\n"
+          "output\n"
+          "  -o FILE               written whole or not at all; the format by its extension\n"
+          "  --format WORD         json npy npz safetensors bin csv\n"
+          "  --tensor NAME         one of the outputs\n"
+          "  --rows a:b            rows a .. b-1\n"
+          "  --data WORD           json holds numbers as nested (default), flat, base64\n"
+          "where\n"
+          "  --url http://HOST:PORT  ask a server instead of computing here: the same request, the same bytes\n"
+          "  --deadline S          give up after S seconds\n"
+          "\n"
+          "Without -o and --format: a summary on a terminal, JSON into a pipe.\n"
+          "Exit status: 0 done, 2 invalid request, 3 no such thing, 4 server or network, 5 deadline, 1 anything else.\n"
+          "POSENC_API_KEY is sent to --url as a bearer token.\n",
+          stdout);
+}
+
+static const char *member(js o, const char *name, char *buf, size_t size)
+{
+    return js_text(js_member(o, name), buf, size);
+}
+
+void show_list(js all)
+{
+    js e;
+    char name[80], family[40], title[200];
+    for (js_walk w = js_begin(js_member(all, "encodings")); js_next(&w, NULL, &e);)
+        printf("%-24s %-20s %-6s %s\n", member(e, "name", name, sizeof name), member(e, "family", family, sizeof family),
+               js_is(js_member(e, "input"), "graph") ? "graph" : "",
+               member(e, "title", title, sizeof title));
+}
+
+/* "--embedding-dim INT": how a person types the row. */
+static void show_flag(js p)
+{
+    static const char *const kinds[][2] = { { "int", "INT" },   { "real", "NUMBER" }, { "reals", "N,N,..." }, { "bool", "true|false" },
+                                            { "enum", "WORD" }, { "text", "TEXT" } };
+    char name[80], type[16];
+    const char *what = "";
+    member(p, "name", name, sizeof name);
+    member(p, "type", type, sizeof type);
+    if (!strcmp(type, "tensor")) {
+        printf("  --input %s=FILE.npy\n", name);
+        return;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!strcmp(kinds[i][0], type))
+            what = kinds[i][1];
+    for (char *c = name; *c; c++)
+        if (*c == '_')
+            *c = '-';
+    printf("  --%s %s\n", name, what);
+}
+
+static void show_words(js list, const char *between)
+{
+    js v;
+    char word[80];
+    const char *sep = "";
+    for (js_walk w = js_begin(list); js_next(&w, NULL, &v); sep = between)
+        printf("%s%s", sep, js_text(v, word, sizeof word));
+}
+
+/* A bound as short as it can be said exactly: 1000000, 1e+100, 2^53. */
+static const char *number(js v, char *buf, size_t size)
+{
+    double d;
+    if (!js_real(v, &d))
+        return js_text(v, buf, size);
+    if (d == 0x1p53 || d == -0x1p53) {
+        snprintf(buf, size, "%s2^53", d < 0 ? "-" : "");
+        return buf;
+    }
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(buf, size, "%.*g", digits, d);
+        if (strtod(buf, NULL) == d)
+            break;
+    }
+    return buf;
+}
+
+/* Text in lines of at most WIDTH characters, all but the first with six spaces before them. */
+static void show_paragraph(const char *s)
+{
+    enum { WIDTH = 90 };
+    for (;;) {
+        size_t n = strlen(s), cut = n;
+        if (n > WIDTH)
+            for (cut = WIDTH; cut > 0 && s[cut] != ' ';)
+                cut--;
+        if (!cut)
+            cut = n;
+        printf("%.*s\n", (int)cut, s);
+        s += cut;
+        s += strspn(s, " ");
+        if (!*s)
+            return;
+        printf("      ");
+    }
+}
+
+static void show_parameter(js p)
+{
+    char a[80], b[80], doc[600];
+    js def = js_member(p, "default"), words = js_member(p, "words"), when = js_member(p, "when"), key, v;
+    show_flag(p);
+    printf("      ");
+    show_paragraph(member(p, "doc", doc, sizeof doc));
+    printf("      ");
+    if (js_kind(js_member(p, "required")) == 't')
+        printf("required");
+    else if (js_kind(js_member(p, "derived")) == 't')
+        printf("computed when absent");
+    else if (js_kind(def))
+        printf("default %s", number(def, a, sizeof a));
+    else
+        printf("optional");
+    if (js_kind(js_member(p, "min")))
+        printf("; %s .. %s%s", number(js_member(p, "min"), a, sizeof a), number(js_member(p, "max"), b, sizeof b),
+               js_is(js_member(p, "type"), "text") ? " characters" : "");
+    if (js_kind(words)) {
+        printf("; ");
+        show_words(words, ", ");
+    }
+    for (js_walk w = js_begin(when); js_kind(when) && js_next(&w, &key, &v);) {
+        printf("; only with %s ", js_text(key, a, sizeof a));
+        show_words(v, " or ");
+    }
+    printf("\n");
+}
+
+void show_help(js d)
+{
+    char name[80], a[80], b[80], text[600];
+    js e;
+    bool graph = js_is(js_member(d, "input"), "graph");
+    member(d, "name", name, sizeof name);
+    printf("posenc %s - %s\n", name, member(d, "title", text, sizeof text));
+    printf("source: %s\n", member(d, "source", text, sizeof text));
+    printf("\nparameters\n");
+    for (js_walk w = js_begin(js_member(d, "parameters")); js_next(&w, NULL, &e);)
+        show_parameter(e);
+    printf("\noutputs\n");
+    for (js_walk w = js_begin(js_member(d, "outputs")); js_next(&w, NULL, &e);) {
+        printf("  %s %s %s\n      ", member(e, "name", name, sizeof name), member(e, "shape", a, sizeof a),
+               member(e, "dtype", b, sizeof b));
+        show_paragraph(member(e, "doc", text, sizeof text));
+    }
+    if (graph)
+        printf("\ninput: a graph, --graph FILE (posenc --help)\n");
+    member(d, "example", text, sizeof text);
+    for (char *c = text; *c; c++)
+        if (*c == '&')
+            *c = ' ';
+    printf("\nexample\n  posenc %s %s%s\n", member(d, "name", name, sizeof name), text, graph ? " --graph graph.json" : "");
+}
+
+void show_explained(js x)
+{
+    char a[80], b[200];
+    js key, v;
+    printf("encoding  %s, revision %s\n", member(x, "encoding", a, sizeof a), member(x, "revision", b, sizeof b));
+    for (js_walk w = js_begin(js_member(x, "params")); js_next(&w, &key, &v);)
+        printf("  %-24s %s\n", js_text(key, a, sizeof a), js_text(v, b, sizeof b));
+    v = js_member(x, "key");
+    if (js_kind(v) == '"')      /* printable and without quotes: as it stands */
+        printf("key       %.*s\n", (int)js_size(v) - 2, v.s + 1);
+    printf("digest    %s\n", member(x, "digest", b, sizeof b));
+    for (js_walk w = js_begin(js_member(x, "tensors")); js_next(&w, &key, &v);) {
+        char dtype[20], size[24];
+        printf("tensor    %s %s %s, %s bytes\n", js_text(key, a, sizeof a), member(v, "dtype", dtype, sizeof dtype),
+               member(v, "shape", b, sizeof b), member(v, "bytes", size, sizeof size));
+    }
+    printf("bytes     %s\n", member(x, "bytes", b, sizeof b));
+    v = js_member(x, "cost");
+    if (js_kind(v))
+        printf("cost      about %s s, %s bytes of scratch\n", number(js_member(v, "seconds"), a, sizeof a),
+               member(v, "scratch_bytes", b, sizeof b));
+    if (js_kind(js_member(x, "cached")))
+        printf("cached    %s\n", member(x, "cached", b, sizeof b));
+}
+
+void show_tensors(const posenc_tensor *t, size_t n)
+{
+    enum { FEW = 6 };
+    for (size_t i = 0; i < n; i++) {
+        char shape[200] = "";
+        int used = 0;
+        for (int k = 0; k < t[i].rank; k++)
+            used += snprintf(shape + used, sizeof shape - (size_t)used, "%s%" PRId64, k ? ", " : "", t[i].shape[k]);
+        printf("%-20s %-8s [%s] ", t[i].name, posenc_dtype_name(t[i].dtype), shape);
+        int64_t count = posenc_tensor_count(&t[i]);
+        for (int64_t k = 0; k < count && k < FEW; k++)
+            printf(" %.6g", posenc_tensor_get(&t[i], k));
+        printf("%s\n", count > FEW ? " ..." : "");
+    }
+}
+
+void show_warning(const char *text)
+{
+    fprintf(stderr, "posenc: warning: %s\n", text);
+}
+
+void show_faults(const posenc_error *err)
+{
+    if (!err->n)
+        fprintf(stderr, "posenc: %s\n", posenc_status_meaning(err->status));
+    for (unsigned i = 0; i < err->n; i++) {
+        const posenc_fault *f = &err->fault[i];
+        if (f->value[0])
+            fprintf(stderr, "posenc: %s: got %s, allowed: %s\n", f->field, f->value, f->allowed);
+        else
+            fprintf(stderr, "posenc: %s: %s\n", f->field, f->allowed);
+    }
+    if (err->dropped)
+        fprintf(stderr, "posenc: and %u more\n", err->dropped);
+}

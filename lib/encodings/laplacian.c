@@ -1,0 +1,881 @@
+/* laplacian.c - eigenvectors of the graph Laplacian.
+ *
+ * A symmetric adjacency with weights, d = row sums of |A|:
+ *   none  L = D - A          sym  L = I - D^-1/2 A D^-1/2          rw  L = I - D^-1 A
+ * rw has the eigenvalues of sym; its right eigenvectors are D^-1/2 u of sym's u.
+ *
+ * Way: components, whose null vectors are known exactly (1, or D^1/2 1; with signs where negative weights balance)
+ * and never asked of a solver; the next pairs of each component; merged by value into clusters; of each cluster that is
+ * wanted the canonical columns (linalg/canonical.h); residuals; scaling.
+ *
+ * Defined here, as users will ask:
+ *   - An isolated node is a component of its own: unit vector, eigenvalue 1 (`isolated=one`, sym and rw) or 0. With 0
+ *     it belongs to the null space, with 1 it does not.
+ *   - A kept self-loop of weight w adds w to A_ii and to the degree: it vanishes from D - A, and leaves 1 - w/d on the
+ *     diagonal of sym. Rows still sum to 0, so the null vectors stay.
+ *   - The null space is always a cluster of its own, however small the next eigenvalue is: it is known, not measured.
+ *   - skip=first drops one column whatever the multiplicity of 0, as PyG and DGL do.
+ *   - Columns that the graph does not have: pad_value in the vectors, NaN in eigenvalues and residuals, determined 0.
+ *   - Everything of one graph of a batch depends on that graph alone.
+ *
+ * Sources: Dwivedi et al. 2020, arXiv:2003.00982, section 3.2; names of parameters from PyG 2.9, DGL and GraphGPS;
+ * eigvec_norm is GraphGPS's eigvec_normalizer (graphgps/transform/posenc_stats.py). */
+#include "core/exact.h"
+#include "core/graph.h"
+#include "core/params.h"
+#include "linalg/canonical.h"
+#include "linalg/linalg.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NONE, SYM, RW };
+enum { SKIP_FIRST, SKIP_NONE, SKIP_ALL_ZERO, SKIP_PER_COMPONENT };
+enum { NORM_L2, NORM_L1, NORM_MAX, NORM_WAVELENGTH, NORM_WAVELENGTH_ASIN, NORM_WAVELENGTH_SOFT };
+enum { SIGN_CANONICAL, SIGN_RANDOM, SIGN_NONE };
+enum { ISOLATED_ONE, ISOLATED_ZERO };
+enum { EIGVAL_VECTOR, EIGVAL_PER_NODE };
+
+static const char *const normalizations[] = { "none", "sym", "rw", NULL };
+static const char *const skips[] = { "first", "none", "all_zero", "per_component", NULL };
+static const char *const norms[] = { "L2", "L1", "abs-max", "wavelength", "wavelength-asin", "wavelength-soft", NULL };
+static const char *const signs[] = { "canonical", "random", "none", NULL };
+static const char *const symmetrizes[] = { "error", "max", "sum", "mean", NULL };
+static const char *const on_directeds[] = { "symmetrize", "error", NULL };
+static const char *const loops[] = { "drop", "keep", NULL };
+static const char *const duplicates[] = { "sum", "max", "error", NULL };
+static const char *const isolateds[] = { "one", "zero", NULL };
+static const char *const solvers[] = { "auto", "dense", "shift_invert", "chebyshev", NULL };
+static const char *const layouts[] = { "vector", "per_node", NULL };
+
+typedef struct laplacian {
+    posenc_given given;
+    int64_t k, max_freqs, seed, max_iter;
+    double pad_value, tol;
+    int normalization, skip, eigvec_norm, sign, symmetrize, on_directed, self_loops, duplicate_edges, isolated, solver, eigval_layout;
+    bool allow_negative, padding, return_eigval;
+} laplacian;
+
+static const posenc_param rows[] = {
+    { PE_INT(laplacian, k), .def = 8, .min = 1, .max = 4096, .doc = "eigenvectors per node" },
+    { PE_INT(laplacian, max_freqs), .flags = PE_OPTIONAL, .min = 1, .max = 4096,
+      .doc = "another word for k with skip=none: counts the trivial vector (GraphGPS); not together with k" },
+    { PE_ENUM(laplacian, normalization), .names = normalizations, .def = SYM, .doc = "D - A, its symmetric or its random-walk normalisation" },
+    { PE_ENUM(laplacian, skip), .names = skips, .def = SKIP_FIRST,
+      .doc = "columns left out at the start: one; none; the whole null space; or one in each component, where the rows of a component "
+             "hold its own k vectors and eigenvalues are per node" },
+    { PE_ENUM(laplacian, eigvec_norm), .names = norms, .def = NORM_L2, .doc = "scale of each column" },
+    { PE_ENUM(laplacian, sign), .names = signs, .def = SIGN_CANONICAL,
+      .doc = "canonical; random: canonical, then flipped by seed; none: the solver's own where the eigenvalue is simple" },
+    { PE_ENUM(laplacian, symmetrize), .names = symmetrizes, .def = PE_SYMMETRIZE_ERROR,
+      .doc = "what to do when an undirected graph lists both directions of an edge with different weights or counts" },
+    { PE_ENUM(laplacian, on_directed), .names = on_directeds, .def = PE_DIRECTED_SYMMETRIZE,
+      .doc = "a directed graph: union of the arcs with the larger weight, or an error" },
+    { PE_ENUM(laplacian, self_loops), .names = loops, .def = PE_LOOPS_DROP,
+      .doc = "drop (PyG), or keep: a loop adds its weight to the diagonal of A and to the degree (DGL)" },
+    { PE_ENUM(laplacian, duplicate_edges), .names = duplicates, .def = PE_DUPLICATES_SUM, .doc = "parallel edges" },
+    { PE_ENUM(laplacian, isolated), .names = isolateds, .def = ISOLATED_ONE,
+      .doc = "eigenvalue of a node without edges in sym and rw (PyG, DGL: one; networkx: zero)" },
+    { PE_BOOL(laplacian, allow_negative), .def = 0, .doc = "accept negative weights: degrees are sums of |weight| (signed Laplacian)" },
+    { PE_BOOL(laplacian, padding), .def = 1, .doc = "pad columns that do not exist; false: they are an error" },
+    { PE_REAL(laplacian, pad_value), .flags = PE_NAN, .def = 0, .doc = "value of padded columns of eigenvectors; a number or nan" },
+    { PE_INT(laplacian, seed), .def = 0, .max = 9007199254740991.0, .doc = "of sign=random; depends on nothing else but column and size of the graph" },
+    { PE_REAL(laplacian, tol), .def = 1e-10, .min = 1e-14, .max = 1e-2,
+      .doc = "bound on residuals, relative to 2 (sym, rw) or to twice the largest degree (none)" },
+    { PE_INT(laplacian, max_iter), .def = 0, .max = 1e6, .doc = "restarts of the iterative solvers; 0: their default" },
+    { PE_ENUM(laplacian, solver), .names = solvers, .def = PE_SOLVER_AUTO, .doc = "auto chooses by size and fill" },
+    { PE_BOOL(laplacian, return_eigval), .def = 1, .doc = "false leaves the output eigenvalues out" },
+    { PE_ENUM(laplacian, eigval_layout), .names = layouts, .def = EIGVAL_VECTOR,
+      .doc = "one row of eigenvalues per graph, or the same repeated for each of its nodes (GraphGPS); skip=per_component implies per_node" },
+};
+
+static const posenc_output outputs[] = {
+    { "eigenvectors", "[num_nodes, k]", "one column per eigenvector, ascending by eigenvalue", NULL },
+    { "eigenvalues", "[k], [G, k] of a batch, [num_nodes, k] per node", "NaN where a column is padding", NULL },
+    { "residuals", "[k] or [G, k]", "||L v - lambda v||_2 of the unit vector in float64, before scaling and rounding (per_component: the largest)",
+      "float64" },
+    { "determined", "[k] or [G, k]",
+      "1: a relabelled copy of the graph gets the same column within 1e-6, rows permuted; 0: symmetry or a small gap leaves a choice", "uint8" },
+    { "multiplicity_cut", "[1] or [G]", "1: the last column divides a repeated eigenvalue", "uint8" },
+    { "num_components", "[1] or [G]", "connected components, isolated nodes included", "int64" },
+    { "num_zero", "[1] or [G]", "dimension of the null space", "int64" },
+    { "status", "[1] or [G]", "0: ok; otherwise why this graph of a batch has no numbers (400: invalid, 422: no convergence, ...)", "int32" },
+};
+
+static posenc_status no_memory(posenc_error *err)
+{
+    return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "a smaller graph, a smaller k, or try again");
+}
+
+/* ---- check, shape, cost ---- */
+
+static bool was_given(const posenc_request *r, const char *name)
+{
+    const posenc_table *t = &r->encoding->table;
+    return posenc_was_given(t, posenc_row(t, name), r->params);
+}
+
+/* max_freqs is folded into k and skip, so that both spellings are one request with one digest. */
+static posenc_status check(posenc_request *r, posenc_error *err)
+{
+    laplacian *p = r->params;
+    posenc_status st = PE_OK;
+    if (was_given(r, "max_freqs")) {
+        if (was_given(r, "k"))
+            st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "max_freqs", posenc_text("%lld", (long long)p->max_freqs).s,
+                             "k or max_freqs, not both");
+        if (was_given(r, "skip") && p->skip != SKIP_NONE)
+            st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "skip", skips[p->skip], "none, which max_freqs implies; or k in its place");
+        p->k = p->max_freqs;
+        p->max_freqs = 0;
+        p->skip = SKIP_NONE;
+        p->given &= ~(1ull << (posenc_row(&r->encoding->table, "max_freqs") - rows));
+    }
+    if (p->skip == SKIP_PER_COMPONENT) {
+        if (was_given(r, "eigval_layout") && p->eigval_layout == EIGVAL_VECTOR)
+            st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "eigval_layout", "vector",
+                             "per_node with skip=per_component: each component has its own eigenvalues");
+        p->eigval_layout = EIGVAL_PER_NODE;
+    }
+    if (r->graph->directed && p->on_directed == PE_DIRECTED_ERROR)
+        st = posenc_fail(err, PE_INVALID, "DIRECTED_GRAPH", "graph.directed", "true",
+                         "false; or on_directed=symmetrize; or the encoding magnetic_laplacian");
+    return st;
+}
+
+static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)
+{
+    const laplacian *p = r->params;
+    const posenc_dtype t = (posenc_dtype)r->common.dtype;
+    const int batch = r->graph->batched;
+    const int64_t per_node[] = { r->graph->nodes, p->k }, per_graph[] = { batch ? r->graph->ngraphs : 1, p->k };
+    const int64_t *columns = batch ? per_graph : per_graph + 1;
+    posenc_status st = pe_output(out, "eigenvectors", t, 2, per_node, err);
+    if (!st && p->return_eigval)
+        st = p->eigval_layout == EIGVAL_PER_NODE ? pe_output(out, "eigenvalues", t, 2, per_node, err)
+                                                 : pe_output(out, "eigenvalues", t, 1 + batch, columns, err);
+    if (!st) st = pe_output(out, "residuals", PE_float64, 1 + batch, columns, err);
+    if (!st) st = pe_output(out, "determined", PE_uint8, 1 + batch, columns, err);
+    if (!st) st = pe_output(out, "multiplicity_cut", PE_uint8, 1, per_graph, err);
+    if (!st) st = pe_output(out, "num_components", PE_int64, 1, per_graph, err);
+    if (!st) st = pe_output(out, "num_zero", PE_int64, 1, per_graph, err);
+    if (!st) st = pe_output(out, "status", PE_int32, 1, per_graph, err);
+    return st;
+}
+
+/* Pairs beyond k that complete a cluster: all that a small component has, few of a large one. */
+static int64_t extra(int64_t n)
+{
+    int64_t fits = (1 << 25) / (n ? n : 1);
+    return fits < 32 ? 32 : fits < n ? fits : n;
+}
+
+/* Dense: tridiagonalisation and back-transform, about n^3. Sparse: some 40 sweeps over k + 8 vectors.
+ * A batch costs the sum of its graphs and holds the largest. */
+static void cost(const posenc_request *r, posenc_cost *out)
+{
+    const laplacian *p = r->params;
+    const posenc_graph *g = r->graph;
+    *out = (posenc_cost){ .ns = 500 };
+    for (int64_t i = 0; i < g->ngraphs; i++) {
+        double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]), k = (double)p->k;
+        double dense = 2 * n * n * n, sparse = 40 * (2 * m + 12 * n) * (k + 8);
+        out->ns += 3000 + 80 * m + 25 * n * k + (dense < sparse ? dense : sparse);
+        int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
+        uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) + (uint64_t)nodes * (uint64_t)(want + 2) * 8 * 2 + (uint64_t)arcs * 40
+                           + (uint64_t)nodes * 160;
+        out->scratch = scratch > out->scratch ? scratch : out->scratch;
+    }
+}
+
+/* ---- one graph, by components ---- */
+
+typedef struct spectrum {
+    pe_csr csr;
+    int64_t *begin;         /* (components + 1) component c has the places begin[c] .. begin[c + 1] - 1 */
+    int32_t *node, *place;  /* (n) node at a place and back; ascending within a component */
+    double *unit;           /* (n) by place: each component's null vector; for an isolated node or a lone loop its unit vector */
+    double *single;         /* (components) the eigenvalue of a component of one node */
+    bool *null;             /* (components) whether there is a null vector */
+    pe_pairs *pairs;        /* (components) the rest, as far as asked for */
+    double *scratch;        /* (n) */
+    bool loops, negative;
+} spectrum;
+
+static void spectrum_fini(spectrum *s)
+{
+    for (int64_t c = 0; s->pairs && c < s->csr.ncomponents; c++)
+        pe_pairs_fini(&s->pairs[c]);
+    free(s->pairs);
+    free(s->begin);
+    free(s->node);
+    free(s->place);
+    free(s->unit);
+    free(s->single);
+    free(s->scratch);
+    free(s->null);
+    pe_csr_fini(&s->csr);
+    *s = (spectrum){ 0 };
+}
+
+static double larger(double a, double b) { return a > b ? a : b; }
+static double smaller(double a, double b) { return a < b ? a : b; }
+static double weight(const pe_csr *c, int64_t arc) { return c->weight ? c->weight[arc] : 1; }
+
+/* Gives the nodes of component c signs such that every edge joins s_u s_v = sign of its weight, or returns false.
+ * The signs are left in unit, 0 before. */
+static bool balance(spectrum *s, int64_t c, int32_t *queue)
+{
+    const pe_csr *a = &s->csr;
+    int64_t head = 0, tail = 0;
+    queue[tail++] = s->node[s->begin[c]];
+    s->unit[s->begin[c]] = 1;
+    while (head < tail) {
+        int32_t u = queue[head++];
+        for (int64_t i = a->ptr[u]; i < a->ptr[u + 1]; i++) {
+            double *v = &s->unit[s->place[a->col[i]]], want = copysign(s->unit[s->place[u]], weight(a, i) * s->unit[s->place[u]]);
+            if (*v == 0) {
+                *v = want;
+                queue[tail++] = a->col[i];
+            } else if (*v != want) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* The null vector of component c:   s D^1/2 1 / ||D^1/2 1||, without D for none. */
+static posenc_status null_vector(const laplacian *p, spectrum *s, int64_t c, posenc_error *err)
+{
+    const pe_csr *a = &s->csr;
+    const int64_t begin = s->begin[c], end = s->begin[c + 1];
+    const int32_t first = s->node[begin];
+    double *unit = s->unit;
+    if (end - begin == 1) {
+        double loop = a->ptr[first + 1] > a->ptr[first] ? weight(a, a->ptr[first]) : 0, d = a->degree[first];
+        s->single[c] = p->normalization == NONE ? d - loop : d > 0 ? (d - loop) / d : p->isolated == ISOLATED_ONE;
+        s->null[c] = s->single[c] == 0;
+        unit[begin] = 1;
+        return PE_OK;
+    }
+    s->null[c] = true;
+    if (s->negative) {
+        int32_t *queue = malloc((size_t)(end - begin) * sizeof *queue);
+        if (!queue)
+            return no_memory(err);
+        s->null[c] = balance(s, c, queue);
+        free(queue);
+    }
+    double sum = 0;
+    for (int64_t i = begin; i < end; i++) {
+        double d = p->normalization == NONE ? 1 : a->degree[s->node[i]];
+        unit[i] = s->negative ? copysign(sqrt(d), unit[i]) : sqrt(d);
+        sum += d;
+    }
+    double scale = sqrt(sum);
+    for (int64_t i = begin; i < end; i++)
+        unit[i] /= scale;
+    return PE_OK;
+}
+
+static posenc_status spectrum_init(const laplacian *p, const posenc_graph *graph, int64_t g, spectrum *s, posenc_error *err)
+{
+    const pe_csr_options options = { .symmetrize = p->symmetrize, .on_directed = p->on_directed, .self_loops = p->self_loops,
+                                     .duplicate_edges = p->duplicate_edges, .allow_negative = p->allow_negative };
+    posenc_status st = pe_csr_build(graph, g, &options, &s->csr, err);
+    if (st)
+        return st;
+    const pe_csr *a = &s->csr;
+    size_t n = (size_t)a->n + 1, nc = (size_t)a->ncomponents + 1;
+    s->begin = calloc(nc + 1, sizeof *s->begin);
+    s->node = malloc(n * sizeof *s->node);
+    s->place = malloc(n * sizeof *s->place);
+    s->unit = calloc(n, sizeof *s->unit);
+    s->single = calloc(nc, sizeof *s->single);
+    s->scratch = calloc(n, sizeof *s->scratch);
+    s->null = calloc(nc, sizeof *s->null);
+    s->pairs = calloc(nc, sizeof *s->pairs);
+    if (!s->begin || !s->node || !s->place || !s->unit || !s->single || !s->scratch || !s->null || !s->pairs)
+        return no_memory(err);
+    for (int64_t v = 0; v < a->n; v++)
+        s->begin[a->component[v] + 2]++;
+    for (size_t c = 0; c + 2 <= nc; c++)
+        s->begin[c + 2] += s->begin[c + 1];
+    for (int64_t v = 0; v < a->n; v++) {
+        int64_t at = s->begin[a->component[v] + 1]++;
+        s->node[at] = (int32_t)v;
+        s->place[v] = (int32_t)at;
+    }
+    for (int64_t v = 0; v < a->n; v++)
+        for (int64_t i = a->ptr[v]; i < a->ptr[v + 1] && (p->self_loops == PE_LOOPS_KEEP || a->weight); i++) {
+            s->loops = s->loops || a->col[i] == v;
+            s->negative = s->negative || weight(a, i) < 0;
+        }
+    for (int64_t c = 0; c < a->ncomponents && !st; c++)
+        st = null_vector(p, s, c, err);
+    return st;
+}
+
+/* The `want` smallest pairs of component c beside its null vector. */
+static posenc_status solve(const laplacian *p, spectrum *s, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err)
+{
+    const pe_csr *a = &s->csr;
+    const int64_t begin = s->begin[c], n = s->begin[c + 1] - begin, most = extra(n);
+    pe_component m = { .n = n, .ptr = a->ptr, .col = a->col, .weight = a->weight, .degree = a->degree,
+                       .normalized = p->normalization != NONE, .kernel = s->null[c] ? s->unit + begin : NULL };
+    if (a->ncomponents == 1 && !s->loops)
+        return pe_component_pairs(&m, want, most, p->tol, p->max_iter, (pe_solver)p->solver, &s->pairs[c], ctx, err);
+
+    posenc_status st = PE_OK;
+    int64_t arcs = 0, listed = 0;
+    for (int64_t i = 0; i < n; i++)
+        listed += a->ptr[s->node[begin + i] + 1] - a->ptr[s->node[begin + i]];
+    int64_t *ptr = calloc((size_t)n + 1, sizeof *ptr);
+    int32_t *col = malloc((size_t)listed * sizeof *col);
+    double *w = a->weight ? malloc((size_t)listed * sizeof *w) : NULL, *degree = malloc((size_t)n * sizeof *degree);
+    double *diagonal = s->loops ? malloc((size_t)n * sizeof *diagonal) : NULL;
+    if (!ptr || !col || (a->weight && !w) || !degree || (s->loops && !diagonal)) {
+        st = no_memory(err);
+        goto done;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int32_t v = s->node[begin + i];
+        double loop = 0;
+        for (int64_t j = a->ptr[v]; j < a->ptr[v + 1]; j++) {
+            if (a->col[j] == v) {
+                loop = weight(a, j);
+                continue;
+            }
+            if (w)
+                w[arcs] = a->weight[j];
+            col[arcs++] = (int32_t)(s->place[a->col[j]] - begin);
+        }
+        ptr[i + 1] = arcs;
+        degree[i] = a->degree[v];
+        if (diagonal)
+            diagonal[i] = m.normalized ? (degree[i] - loop) / degree[i] : degree[i] - loop;
+    }
+    m.ptr = ptr;
+    m.col = col;
+    m.weight = w;
+    m.degree = degree;
+    m.diagonal = diagonal;
+    st = pe_component_pairs(&m, want, most, p->tol, p->max_iter, (pe_solver)p->solver, &s->pairs[c], ctx, err);
+done:
+    free(ptr);
+    free(col);
+    free(w);
+    free(degree);
+    free(diagonal);
+    return st;
+}
+
+/* ---- columns of a run of components ---- */
+
+typedef struct columns {
+    int64_t n, count;           /* places; columns that exist, at most k */
+    double *v;                  /* (count, n) */
+    double *value, *residual;   /* (count) */
+    uint8_t *determined;        /* (count) */
+    bool cut, trivial, loose;   /* a cluster is divided; all columns are null vectors; tol is larger than a gap */
+    void *memory;
+} columns;
+
+typedef struct entry {
+    double value;
+    int64_t component, order;
+    double *v;
+} entry;
+
+static int by_value(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    if (x->value != y->value)
+        return x->value < y->value ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+static int by_component(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+/* All eigenpairs known of the components c0 .. c1 - 1: null vectors, then the others by value. */
+static posenc_status list_entries(spectrum *s, int64_t c0, int64_t c1, entry **out, int64_t *n, posenc_error *err)
+{
+    int64_t total = 0, m = 0, zeros = 0;
+    for (int64_t c = c0; c < c1; c++)
+        total += 1 + s->pairs[c].count;
+    entry *e = malloc((size_t)(total + 1) * sizeof *e);
+    if (!e)
+        return no_memory(err);
+    for (int64_t c = c0; c < c1; c++)
+        if (s->null[c]) {
+            e[m] = (entry){ 0, c, m, s->unit + s->begin[c] };
+            m++;
+        }
+    zeros = m;
+    for (int64_t c = c0; c < c1; c++) {
+        const pe_pairs *q = &s->pairs[c];
+        if (s->begin[c + 1] - s->begin[c] == 1 && !s->null[c]) {
+            e[m] = (entry){ s->single[c], c, m, s->unit + s->begin[c] };
+            m++;
+        }
+        for (int64_t j = 0; j < q->count; j++, m++)
+            e[m] = (entry){ q->values[j] > 0 ? q->values[j] : 0, c, m, q->vectors + j * q->n };
+    }
+    qsort(e + zeros, (size_t)(m - zeros), sizeof *e, by_value);
+    *out = e;
+    *n = m;
+    return PE_OK;
+}
+
+static bool close_to(double a, double b) { return b - a < 1e-9 * larger(1, fabs(b)); }
+
+/* Writes the wanted part of the cluster e[a] .. e[b - 1]: columns `from` .. `to` - 1 in the order of all eigenpairs. */
+static posenc_status write_cluster(const laplacian *p, pe_canonical *w, entry *e, int64_t a, int64_t b, int64_t from, int64_t to,
+                                   columns *out, int64_t origin, double *lead, posenc_context *ctx, posenc_error *err)
+{
+    int64_t m = b - a, count = (to < b ? to : b) - a, skip = from > a ? from - a : 0;
+    uint8_t *determined = calloc((size_t)count, 1);
+    pe_block_vector *basis = malloc((size_t)m * sizeof *basis);
+    posenc_status st = PE_OK;
+    double *v = skip ? lead : out->v + (a - from) * out->n;     /* a leading column that is not wanted goes before the others */
+    if (!determined || !basis) {
+        st = no_memory(err);
+        goto done;
+    }
+    if (m == 1 && p->sign == SIGN_NONE) {
+        memcpy(v + (w->begin[e[a].component] - origin), e[a].v,
+               (size_t)(w->begin[e[a].component + 1] - w->begin[e[a].component]) * sizeof *v);
+    } else {
+        qsort(e + a, (size_t)m, sizeof *e, by_component);
+        for (int64_t j = 0; j < m; j++)
+            basis[j] = (pe_block_vector){ e[a + j].component, e[a + j].v };
+        st = pe_canonical_columns(w, basis, m, count, v, out->n, origin, determined, ctx, err);
+    }
+    for (int64_t j = skip; j < count; j++)
+        out->determined[a + j - from] = determined[j];
+done:
+    free(determined);
+    free(basis);
+    return st;
+}
+
+/* ||L v - lambda v|| of a unit vector v of sym or none over places origin ..; for rw of D^-1/2 v, scaled to 1. */
+static double residual(const laplacian *p, const spectrum *s, const double *v, double lambda, int64_t n, int64_t origin)
+{
+    const pe_csr *a = &s->csr;
+    double *z = s->scratch;
+    const bool normalized = p->normalization != NONE;
+    double sum = 0, size = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t u = s->node[origin + i];
+        double d = a->degree[u];
+        z[u] = normalized && d > 0 ? v[i] / sqrt(d) : v[i];
+        size += z[u] * z[u];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int32_t u = s->node[origin + i];
+        double d = a->degree[u], y = 0;
+        for (int64_t j = a->ptr[u]; j < a->ptr[u + 1]; j++)
+            y += weight(a, j) * z[a->col[j]];
+        if (!normalized)
+            y = d * v[i] - y - lambda * v[i];
+        else if (d > 0)
+            y = v[i] - y / sqrt(d) - lambda * v[i];
+        else
+            y = (p->isolated == ISOLATED_ONE) * v[i] - lambda * v[i];
+        if (p->normalization == RW && d > 0)
+            y /= sqrt(d);
+        sum += y * y;
+    }
+    return p->normalization == RW ? sqrt(sum) / sqrt(size) : sqrt(sum);
+}
+
+/* ---- scaling ---- */
+
+static pe_dd dd(double x) { return (pe_dd){ x, 0 }; }
+
+static pe_dd root(pe_dd a)
+{
+    if (a.hi <= 0)
+        return dd(0);
+    double r = sqrt(a.hi);
+    pe_dd square = pe_two_prod(r, r), rest = pe_dd_add(a, (pe_dd){ -square.hi, -square.lo });
+    return pe_fast_two_sum(r, rest.hi / (2 * r));
+}
+
+/* asin(y), |y| <= 1, right to the last bit but for ties: the half-angle formula tan(a/2) = sin a / (1 + cos a), three
+ * times more for tangents, then atan's series in double-double. */
+static double arc_sine(double y)
+{
+    double s = smaller(fabs(y), 1);
+    pe_dd one = dd(1), cosine = root(pe_dd_mul(pe_two_sum(1, -s), pe_two_sum(1, s)));
+    pe_dd t = pe_dd_div(dd(s), pe_dd_add(one, cosine));
+    for (int i = 0; i < 3; i++)
+        t = pe_dd_div(t, pe_dd_add(one, root(pe_dd_add(one, pe_dd_mul(t, t)))));
+    pe_dd square = pe_dd_mul(t, t), sum = dd(0);        /* t < 0.0985 */
+    for (int i = 17; i >= 0; i--) {
+        pe_dd term = pe_dd_div(one, dd(2 * i + 1)), product = pe_dd_mul(square, sum);
+        sum = pe_dd_add(term, (pe_dd){ -product.hi, -product.lo });
+    }
+    return copysign(16 * pe_dd_mul(t, sum).hi, y);
+}
+
+/* exp(x), -1 <= x <= 0: Taylor at x / 64 in double-double, squared six times. */
+static double exponential(double x)
+{
+    pe_dd r = dd(x / 64), sum = dd(1);
+    for (int i = 12; i > 0; i--)
+        sum = pe_dd_add(dd(1), pe_dd_mul(pe_dd_div(r, dd(i)), sum));
+    for (int i = 0; i < 6; i++)
+        sum = pe_dd_mul(sum, sum);
+    return sum.hi;
+}
+
+/* Scales a unit column (for rw first D^-1/2, to unit length). lambda is its eigenvalue.
+ *   L1, L2, abs-max   v / norm
+ *   wavelength        v pi / (2 max|v| sqrt(lambda))
+ *   wavelength-asin   asin(v / max|v|) / sqrt(lambda)
+ *   wavelength-soft   v / (sum softmax(|v|) |v| sqrt(lambda))
+ * sqrt(lambda) is 1 where lambda < 1e-12; no denominator is below 1e-12. */
+static void scale(int norm, double *v, int64_t n, double lambda)
+{
+    double l1 = 0, max = 0, root_lambda = lambda < 1e-12 ? 1 : sqrt(lambda), by = 1;
+    for (int64_t i = 0; i < n; i++) {
+        l1 += fabs(v[i]);
+        max = larger(max, fabs(v[i]));
+    }
+    switch (norm) {
+    case NORM_L2: return;
+    case NORM_L1: by = l1; break;
+    case NORM_MAX: by = max; break;
+    case NORM_WAVELENGTH: by = larger(max, 1e-12) * root_lambda * 2 / 3.14159265358979323846; break;
+    case NORM_WAVELENGTH_ASIN:
+        for (int64_t i = 0; i < n; i++)
+            v[i] = arc_sine(v[i] / larger(max, 1e-12));
+        by = root_lambda;
+        break;
+    case NORM_WAVELENGTH_SOFT: {
+        double sum = 0, all = 0;
+        for (int64_t i = 0; i < n; i++) {
+            double e = exponential(fabs(v[i]) - max);
+            sum += e * fabs(v[i]);
+            all += e;
+        }
+        by = sum / all * root_lambda;
+        break;
+    }
+    }
+    for (int64_t i = 0; i < n; i++)
+        v[i] /= larger(by, 1e-12);
+}
+
+static void random_walk_vector(const spectrum *s, double *v, int64_t n, int64_t origin)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = s->csr.degree[s->node[origin + i]];
+        v[i] = d > 0 ? v[i] / sqrt(d) : v[i];
+        sum += v[i] * v[i];
+    }
+    for (int64_t i = 0; i < n; i++)
+        v[i] /= larger(sqrt(sum), 1e-12);
+}
+
+/* One bit of seed, column, nodes and arcs: equal for a relabelled copy, and independent of the batch. */
+static bool flip(const laplacian *p, int64_t column, int64_t n, int64_t arcs)
+{
+    uint64_t x = (uint64_t)p->seed, parts[] = { (uint64_t)column, (uint64_t)n, (uint64_t)arcs };
+    for (size_t i = 0; i < PE_LEN(parts); i++) {
+        x = (x + parts[i] + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+        x = (x ^ x >> 29) * 0x94d049bb133111ebu;
+        x ^= x >> 32;
+    }
+    return x & 1;
+}
+
+/* ---- selection ---- */
+
+static void columns_fini(columns *c)
+{
+    free(c->memory);
+    *c = (columns){ 0 };
+}
+
+/* The columns asked for of the graph made of the components c0 .. c1 - 1. */
+static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonical *w, int64_t c0, int64_t c1, columns *out,
+                                    posenc_context *ctx, posenc_error *err)
+{
+    const int64_t origin = s->begin[c0], n = s->begin[c1] - origin;
+    int64_t zeros = 0, nentries = 0;
+    posenc_status st = PE_OK;
+    entry *e = NULL;
+    for (int64_t c = c0; c < c1; c++)
+        zeros += s->null[c];
+    const int64_t from = p->skip == SKIP_NONE ? 0 : p->skip == SKIP_ALL_ZERO ? zeros : 1;
+    const int64_t count = n <= from ? 0 : n - from < p->k ? n - from : p->k, to = from + count;
+    if (!p->padding && count < p->k)
+        return posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "k", posenc_text("%lld", (long long)p->k).s,
+                           "at most %lld with padding=false: n = %lld nodes%s, skip=%s", (long long)count, (long long)n,
+                           p->skip == SKIP_PER_COMPONENT ? " of a component" : "", skips[p->skip]);
+
+    /* an unwanted leading column, the columns, values, residuals, flags */
+    double *memory = calloc((size_t)((count + 1) * n + 2 * count + count / 8 + 2), sizeof *memory);
+    if (!memory)
+        return no_memory(err);
+    *out = (columns){ .n = n, .count = count, .memory = memory, .v = memory + n };
+    out->value = out->v + count * n;
+    out->residual = out->value + count;
+    out->determined = (uint8_t *)(out->residual + count);
+    if (!count)
+        return PE_OK;
+
+    for (int64_t c = c0; c < c1 && to > zeros; c++) {
+        int64_t size = s->begin[c + 1] - s->begin[c], rest = size - s->null[c];
+        if (size > 1 && (st = solve(p, s, c, rest < to - zeros ? rest : to - zeros, ctx, err)))
+            goto done;
+    }
+    if ((st = list_entries(s, c0, c1, &e, &nentries, err)))
+        goto done;
+    if (nentries < to) {
+        st = posenc_fail(err, PE_INTERNAL, "INTERNAL", "eigenvectors", "fewer than asked for", "%lld", (long long)to);
+        goto done;
+    }
+    double next = INFINITY, degree = 0;     /* the smallest eigenvalue that no component handed over */
+    for (int64_t c = c0; c < c1 && to > zeros; c++)
+        if (s->begin[c + 1] - s->begin[c] > 1)
+            next = smaller(next, s->pairs[c].next);
+    for (int64_t i = 0; i < n; i++)
+        degree = larger(degree, s->csr.degree[s->node[origin + i]]);
+    const double tol = p->tol * 2 * (p->normalization == NONE ? degree : 1);
+
+    for (int64_t a = 0, b; a < to; a = b) {
+        for (b = a + 1; b < nentries && (a < zeros ? b < zeros : close_to(e[b - 1].value, e[b].value)); b++)
+            ;
+        if (b <= from)
+            continue;
+        double last = e[b - 1].value, below = a ? e[a].value - e[a - 1].value : INFINITY;
+        double above = smaller(b < nentries ? e[b].value : INFINITY, next) - last, gap = smaller(below, above);
+        bool whole = a < zeros || !close_to(last, next);
+        for (int64_t j = a > from ? a : from; j < b && j < to; j++)
+            out->value[j - from] = e[j].value;
+        if ((st = write_cluster(p, w, e, a, b, from, to, out, origin, memory, ctx, err)))
+            goto done;
+        out->cut = out->cut || b > to || !whole;
+        for (int64_t j = a > from ? a - from : 0; j < b - from && j < count; j++) {
+            double *v = out->v + j * n;
+            out->residual[j] = residual(p, s, v, out->value[j], n, origin);
+            if (a >= zeros) {               /* null vectors are exact */
+                out->determined[j] = out->determined[j] && whole && gap > 1e6 * out->residual[j];
+                out->loose = out->loose || gap < tol;
+            }
+            if (p->normalization == RW)
+                random_walk_vector(s, v, n, origin);
+            scale(p->eigvec_norm, v, n, out->value[j]);
+            if (p->sign == SIGN_RANDOM && flip(p, from + j, n, s->csr.arcs))
+                for (int64_t i = 0; i < n; i++)
+                    v[i] = -v[i];
+        }
+        if ((st = posenc_poll(ctx)))
+            goto done;
+    }
+    out->trivial = to <= zeros;
+done:
+    free(e);
+    if (st)
+        columns_fini(out);
+    return st;
+}
+
+/* ---- answers ---- */
+
+typedef struct answer {
+    posenc_dtype dtype;
+    posenc_tensor *vectors, *values, *residuals, *determined, *cut, *ncomponents, *nzero, *status;
+    double *row;                /* (k) scratch */
+    int64_t first;              /* the graph's first node */
+    int64_t graph;
+} answer;
+
+static char *element(const posenc_tensor *t, int64_t i) { return (char *)t->data + (size_t)i * posenc_dtype_size(t->dtype); }
+
+/* The rows of the nodes at places origin ..: columns, then padding. c NULL: all padding, n nodes in order. */
+static void write_rows(const laplacian *p, const answer *o, const columns *c, const int32_t *node, int64_t n)
+{
+    const int64_t k = p->k, count = c ? c->count : 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = (o->first + (node ? node[i] : i)) * k;
+        for (int64_t j = 0; j < k; j++)
+            o->row[j] = j < count ? c->v[j * n + i] + 0.0 : p->pad_value;      /* no negative zeros */
+        posenc_convert(o->dtype, element(o->vectors, at), o->row, (size_t)k);
+        if (o->values && p->eigval_layout == EIGVAL_PER_NODE) {
+            for (int64_t j = 0; j < k; j++)
+                o->row[j] = j < count ? c->value[j] : (double)NAN;
+            posenc_convert(o->dtype, element(o->values, at), o->row, (size_t)k);
+        }
+    }
+}
+
+/* What is said once per graph. Several components (per_component): the worst of each. */
+static void write_summary(const laplacian *p, const answer *o, const columns *c, bool fresh)
+{
+    const int64_t k = p->k, count = c ? c->count : 0, at = o->graph * k;
+    double *residuals = (double *)o->residuals->data + at;
+    uint8_t *determined = (uint8_t *)o->determined->data + at, *cut = (uint8_t *)o->cut->data + o->graph;
+    for (int64_t j = 0; j < k; j++) {
+        if (fresh) {
+            residuals[j] = j < count ? c->residual[j] : (double)NAN;
+            determined[j] = j < count && c->determined[j];
+        } else if (j < count) {
+            determined[j] = (isnan(residuals[j]) || determined[j]) && c->determined[j];
+            residuals[j] = isnan(residuals[j]) ? c->residual[j] : larger(residuals[j], c->residual[j]);
+        }
+    }
+    *cut = (!fresh && *cut) || (c && c->cut);
+    if (fresh && o->values && p->eigval_layout == EIGVAL_VECTOR) {
+        for (int64_t j = 0; j < k; j++)
+            o->row[j] = j < count ? c->value[j] : (double)NAN;
+        posenc_convert(o->dtype, element(o->values, at), o->row, (size_t)k);
+    }
+}
+
+/* What the warnings count, in graphs but for the edges. */
+typedef struct tally {
+    int64_t zero_edges, cut, trivial, loose, failed;
+} tally;
+
+static posenc_status encode(const laplacian *p, const posenc_graph *graph, answer *o, tally *t, posenc_context *ctx, posenc_error *err)
+{
+    spectrum s = { 0 };
+    pe_canonical w = { 0 };
+    columns c = { 0 };
+    bool cut = false, trivial = true, loose = false;
+    posenc_status st = spectrum_init(p, graph, o->graph, &s, err);
+    if (st || (st = pe_canonical_init(&w, &s.csr, s.begin, s.node, err)))
+        goto done;
+    const int64_t nc = s.csr.ncomponents, step = p->skip == SKIP_PER_COMPONENT ? 1 : nc;
+    int64_t *ncomponents = (int64_t *)o->ncomponents->data + o->graph, *nzero = (int64_t *)o->nzero->data + o->graph;
+    write_summary(p, o, NULL, true);
+    *ncomponents = nc;
+    *nzero = 0;
+    for (int64_t i = 0; i < nc; i++)
+        *nzero += s.null[i];
+    if (!nc && !p->padding) {
+        st = select_columns(p, &s, &w, 0, 0, &c, ctx, err);
+        goto done;
+    }
+    for (int64_t i = 0; i < nc; i += step) {
+        if ((st = select_columns(p, &s, &w, i, i + step, &c, ctx, err)))
+            goto done;
+        write_rows(p, o, &c, s.node + s.begin[i], c.n);
+        write_summary(p, o, &c, i == 0);
+        cut = cut || c.cut;
+        loose = loose || c.loose;
+        trivial = trivial && c.count && c.trivial;
+        columns_fini(&c);
+    }
+    t->zero_edges += s.csr.zero_edges;
+    t->cut += cut;
+    t->loose += loose;
+    t->trivial += trivial && nc;
+done:
+    columns_fini(&c);
+    pe_canonical_fini(&w);
+    spectrum_fini(&s);
+    return st;
+}
+
+/* Faults of one graph, which a batch reports in `status`; others stop the request. */
+static bool of_the_graph(posenc_status st) { return st == PE_INVALID || st == PE_LIMIT || st == PE_NO_CONVERGENCE; }
+
+static void warn(const posenc_request *r, const tally *t, posenc_result *out)
+{
+    const laplacian *p = r->params;
+    char where[64] = "";
+#define WHERE(count) (r->graph->batched ? (snprintf(where, sizeof where, " (%lld of %lld graphs)", (long long)(count), \
+                      (long long)r->graph->ngraphs), where) : "")
+    if (r->graph->directed)
+        pe_warn(out, "the graph is directed: every arc was taken as an edge, with the larger weight where both directions exist");
+    if (t->zero_edges)
+        pe_warn(out, "%lld edge%s of weight 0 left out", (long long)t->zero_edges, t->zero_edges == 1 ? "" : "s");
+    if (t->trivial)
+        pe_warn(out, "only trivial vectors: all %lld columns belong to eigenvalue 0%s; ask for more columns, or skip=all_zero",
+                (long long)p->k, WHERE(t->trivial));
+    if (t->cut)
+        pe_warn(out, "k = %lld divides a repeated eigenvalue%s: the last columns are one choice of basis, see multiplicity_cut and determined",
+                (long long)p->k, WHERE(t->cut));
+    if (t->loose)
+        pe_warn(out, "tol = %g is larger than a gap between eigenvalues%s: those columns are not determined", p->tol, WHERE(t->loose));
+    if (t->failed)
+        pe_warn(out, "no numbers for %lld of %lld graphs: see status", (long long)t->failed, (long long)r->graph->ngraphs);
+#undef WHERE
+}
+
+static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
+{
+    const laplacian *p = r->params;
+    const posenc_graph *graph = r->graph;
+    posenc_status st = PE_OK;
+    tally t = { 0 };
+    answer o = { .dtype = (posenc_dtype)r->common.dtype, .vectors = pe_tensor(out, "eigenvectors"), .values = pe_tensor(out, "eigenvalues"),
+                 .residuals = pe_tensor(out, "residuals"), .determined = pe_tensor(out, "determined"),
+                 .cut = pe_tensor(out, "multiplicity_cut"), .ncomponents = pe_tensor(out, "num_components"),
+                 .nzero = pe_tensor(out, "num_zero"), .status = pe_tensor(out, "status"),
+                 .row = malloc((size_t)p->k * sizeof *o.row) };
+    if (!o.row)
+        return no_memory(err);
+    for (int64_t g = 0; g < graph->ngraphs; g++) {
+        posenc_error local = { 0 };
+        o.graph = g;
+        o.first = graph->ptr[g];
+        if ((st = posenc_poll(ctx)))
+            break;
+        st = encode(p, graph, &o, &t, ctx, graph->batched ? &local : err);
+        ((int32_t *)o.status->data)[g] = (int32_t)st;
+        if (st && graph->batched && of_the_graph(st)) {
+            char text[256];
+            st = PE_OK;
+            write_rows(p, &o, NULL, NULL, graph->ptr[g + 1] - o.first);
+            write_summary(p, &o, NULL, true);
+            ((int64_t *)o.ncomponents->data)[g] = ((int64_t *)o.nzero->data)[g] = 0;
+            if (t.failed++ < 2)
+                pe_warn(out, "graph %lld: %s", (long long)g, posenc_error_text(&local, text, sizeof text));
+        } else if (st) {
+            if (graph->batched && local.n)
+                posenc_fail(err, st, local.fault[0].reason, local.fault[0].field, local.fault[0].value, "%s", local.fault[0].allowed);
+            break;
+        }
+        if (graph->batched && !(g & 255) && ctx && ctx->progress) {
+            char sentence[64];
+            snprintf(sentence, sizeof sentence, "%lld of %lld graphs", (long long)g, (long long)graph->ngraphs);
+            ctx->progress(ctx->user, (double)g / (double)graph->ngraphs, sentence);
+        }
+    }
+    free(o.row);
+    if (!st)
+        warn(r, &t, out);
+    return st;
+}
+
+const posenc_encoding pe_laplacian = {
+    .name = "laplacian",
+    .family = "graph",
+    .title = "Eigenvectors of the graph Laplacian",
+    .source = "Dwivedi et al. 2020, arXiv:2003.00982; PyG AddLaplacianEigenvectorPE, DGL lap_pe, GraphGPS LapPE",
+    .example = "k=3",
+    .revision = 1,
+    .input = PE_GRAPH,
+    PE_TABLE(laplacian, rows),
+    .outputs = outputs,
+    .noutputs = PE_LEN(outputs),
+    .check = check,
+    .shape = shape,
+    .cost = cost,
+    .compute = compute,
+};

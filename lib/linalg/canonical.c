@@ -1,0 +1,366 @@
+/* canonical.c - stable colours of a graph, and the canonical basis of an eigenspace. */
+#include "linalg/canonical.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static posenc_status no_memory(posenc_error *err)
+{
+    return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "a smaller graph, or try again");
+}
+
+/* ---- colours ---- */
+
+/* Cells are runs of `order`; a cell is named by where it starts. A cell in the queue splits others by what their nodes
+ * see of it. Everything that decides (the order of the queue, of the pieces of a split, which piece may stay out of the queue) is a
+ * matter of starts, sizes and sums over neighbours, so no node id ever matters. */
+typedef struct partition {
+    const pe_csr *c;
+    int32_t *order, *place, *cell;      /* (n) nodes by cell; where a node stands; its cell */
+    int32_t *size, *hit;                /* (n) by cell: nodes; nodes touched by the splitter, which stand at the end */
+    uint64_t *sum;                      /* (n) by node: what it sees of the splitter */
+    int32_t *queue, *touched, *splitter;
+    bool *queued;                       /* (n) by cell */
+    struct keyed { uint64_t key; int32_t node; } *piece;
+    int64_t head, waiting;
+} partition;
+
+static int by_key(const void *a, const void *b)
+{
+    uint64_t x = ((const struct keyed *)a)->key, y = ((const struct keyed *)b)->key;
+    return (x > y) - (x < y);
+}
+
+static int by_start(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* What a neighbour over an edge of weight w adds: any injection will do that makes equal sums of unequal
+ * multisets a coincidence of 64 bits (splitmix64's finaliser). */
+static uint64_t scramble(double w, bool loop)
+{
+    uint64_t x;
+    memcpy(&x, &w, 8);
+    x += loop ? 0x9e3779b97f4a7c15u : 0x3c6ef372fe94f82au;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static void enqueue(partition *p, int32_t cell)
+{
+    p->queue[(p->head + p->waiting++) % p->c->n] = cell;
+    p->queued[cell] = true;
+}
+
+static void touch(partition *p, int32_t u, uint64_t what, int32_t *ntouched)
+{
+    int32_t cell = p->cell[u], end = cell + p->size[cell] - p->hit[cell];
+    if (p->place[u] < end) {                /* not touched yet: move it to the end of its cell */
+        int32_t other = p->order[end - 1], from = p->place[u];
+        if (!p->hit[cell]++)
+            p->touched[(*ntouched)++] = cell;
+        p->order[from] = other;
+        p->place[other] = from;
+        p->order[end - 1] = u;
+        p->place[u] = end - 1;
+    }
+    p->sum[u] += what;
+}
+
+/* Splits a touched cell: untouched nodes first, then by ascending sums. All pieces but the largest join the queue; all
+ * but the first when the cell itself waits there. */
+static void split(partition *p, int32_t cell)
+{
+    int32_t size = p->size[cell], hit = p->hit[cell], rest = size - hit, largest = cell;
+    bool same = true;
+    p->hit[cell] = 0;
+    for (int32_t i = 0; i < hit; i++) {
+        int32_t u = p->order[cell + rest + i];
+        p->piece[i] = (struct keyed){ p->sum[u], u };
+        p->sum[u] = 0;
+        same = same && p->piece[i].key == p->piece[0].key;
+    }
+    if (same && !rest)
+        return;
+    if (!same)
+        qsort(p->piece, (size_t)hit, sizeof *p->piece, by_key);
+    if (rest)
+        p->size[cell] = rest;
+    for (int32_t i = 0, start = 0; i < hit; i++) {
+        int32_t at = cell + rest + i, u = p->piece[i].node;
+        if (!i || p->piece[i].key != p->piece[i - 1].key) {
+            start = at;
+            p->size[start] = 0;
+        }
+        p->order[at] = u;
+        p->place[u] = at;
+        p->cell[u] = start;
+        p->size[start]++;
+    }
+    for (int32_t s = cell; s < cell + size; s += p->size[s])
+        if (p->size[s] > p->size[largest])
+            largest = s;
+    int32_t out = p->queued[cell] ? cell : largest;
+    for (int32_t s = cell; s < cell + size; s += p->size[s])
+        if (s != out)
+            enqueue(p, s);
+}
+
+posenc_status pe_refine(const pe_csr *c, int32_t *colour, posenc_context *ctx, posenc_error *err)
+{
+    size_t n = (size_t)c->n;
+    if (!n)
+        return PE_OK;
+    posenc_status st = PE_OK;
+    int32_t *ints = malloc(7 * n * sizeof *ints);
+    partition p = { .c = c, .cell = colour, .sum = calloc(n, sizeof *p.sum), .queued = calloc(n, sizeof *p.queued),
+                    .piece = malloc(n * sizeof *p.piece) };
+    if (!ints || !p.sum || !p.queued || !p.piece) {
+        st = no_memory(err);
+        goto done;
+    }
+    p.order = ints;
+    p.place = ints + n;
+    p.size = ints + 2 * n;
+    p.hit = ints + 3 * n;
+    p.queue = ints + 4 * n;
+    p.touched = ints + 5 * n;
+    p.splitter = ints + 6 * n;
+    for (int32_t i = 0; i < c->n; i++) {
+        p.order[i] = p.place[i] = i;
+        p.cell[i] = p.hit[i] = 0;
+    }
+    p.size[0] = (int32_t)n;
+    enqueue(&p, 0);                         /* the cell of all nodes splits them by degree */
+    for (int64_t work = 0; p.waiting; p.waiting--) {
+        int32_t cell = p.queue[p.head], size = p.size[cell], ntouched = 0;
+        p.head = (p.head + 1) % c->n;
+        p.queued[cell] = false;
+        memcpy(p.splitter, p.order + cell, (size_t)size * sizeof *p.splitter);
+        for (int32_t i = 0; i < size; i++) {
+            int32_t v = p.splitter[i];
+            for (int64_t a = c->ptr[v]; a < c->ptr[v + 1]; a++)
+                touch(&p, c->col[a], scramble(c->weight ? c->weight[a] : 1, c->col[a] == v), &ntouched);
+            work += c->ptr[v + 1] - c->ptr[v];
+        }
+        qsort(p.touched, (size_t)ntouched, sizeof *p.touched, by_start);
+        p.waiting--;                        /* the splitter has left: pieces of it may enter */
+        for (int32_t i = 0; i < ntouched; i++)
+            split(&p, p.touched[i]);
+        p.waiting++;
+        if ((work += size) > 1 << 18) {
+            work = 0;
+            if ((st = posenc_poll(ctx)))
+                break;
+        }
+    }
+done:
+    free(ints);
+    free(p.sum);
+    free(p.queued);
+    free(p.piece);
+    return st;
+}
+
+/* ---- the canonical basis ---- */
+
+posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_t *begin, const int32_t *node, posenc_error *err)
+{
+    *w = (pe_canonical){ .csr = csr, .begin = begin, .node = node };
+    w->diagonal = calloc((size_t)csr->n + 1, sizeof *w->diagonal);
+    return w->diagonal ? PE_OK : no_memory(err);
+}
+
+void pe_canonical_fini(pe_canonical *w)
+{
+    free(w->diagonal);
+    free(w->colour);
+    *w = (pe_canonical){ 0 };
+}
+
+/* What is left of the space on one component: vectors v[first] .. v[first + rank - 1]. */
+typedef struct block {
+    int64_t begin, end;     /* places */
+    int64_t first, rank;
+} block;
+
+typedef struct space {
+    pe_canonical *w;
+    double **v;             /* (m) */
+    double *a;              /* (m) scratch */
+    block *b;
+    int64_t nblocks;
+} space;
+
+static void measure(space *s, const block *b)
+{
+    double *d = s->w->diagonal + b->begin;
+    int64_t n = b->end - b->begin;
+    memset(d, 0, (size_t)n * sizeof *d);
+    for (int64_t j = b->first; j < b->first + b->rank; j++)
+        for (int64_t p = 0; p < n; p++)
+            d[p] += s->v[j][p] * s->v[j][p];
+}
+
+/* Whether the pivots at places p of block b and q of block c give the same column. */
+static bool same_column(const space *s, const block *b, int64_t p, const block *c, int64_t q)
+{
+    if (b != c)
+        return false;
+    double dot = 0;
+    for (int64_t j = b->first; j < b->first + b->rank; j++)
+        dot += s->v[j][p - b->begin] * s->v[j][q - b->begin];
+    if (b->rank == 1)
+        return dot > 0;
+    const double *d = s->w->diagonal;       /* the columns differ by the root of twice what is missing to 1: 4.5e-7 */
+    return dot >= (1 - 1e-13) * sqrt(d[p]) * sqrt(d[q]);
+}
+
+typedef struct pivot {
+    block *b;
+    int64_t place;
+    bool decided;           /* by structure: no id and no narrow margin had a say */
+} pivot;
+
+static posenc_status choose(space *s, pivot *out, posenc_context *ctx, posenc_error *err)
+{
+    const int32_t *node = s->w->node;
+    const double *d = s->w->diagonal;
+    double max = 0;
+    const block *top = NULL;
+    int64_t largest = -1;
+    for (int64_t i = 0; i < s->nblocks; i++)
+        for (int64_t p = s->b[i].begin; p < s->b[i].end && s->b[i].rank; p++)
+            if (d[p] > max) {
+                max = d[p];
+                top = &s->b[i];
+                largest = p;
+            }
+    if (!top)
+        return posenc_fail(err, PE_INTERNAL, "INTERNAL", "eigenvectors", "zero or not a number", "unit vectors");
+    double low = (1 - 1e-6) * max, margin = 1e-8 * max;
+    bool alike = true, narrow = false;      /* alike: all candidates give the column of the largest */
+    *out = (pivot){ .place = -1, .decided = true };
+    for (int64_t i = 0; i < s->nblocks; i++) {
+        block *b = &s->b[i];
+        for (int64_t p = b->begin; p < b->end && b->rank; p++) {
+            if (d[p] <= low - margin)
+                continue;
+            if (d[p] >= low && (out->place < 0 || node[p] < node[out->place])) {
+                out->b = b;
+                out->place = p;
+            }
+            bool close = d[p] < low + margin;
+            if ((alike || close) && p != largest && !same_column(s, top, largest, b, p)) {
+                alike = false;
+                narrow = narrow || close;
+            }
+        }
+    }
+    if (alike)
+        return PE_OK;
+    if (!s->w->colour) {
+        int32_t *colour = malloc((size_t)(s->w->csr->n + 1) * sizeof *colour);
+        posenc_status st = colour ? pe_refine(s->w->csr, colour, ctx, err) : no_memory(err);
+        if (st) {
+            free(colour);
+            return st;
+        }
+        s->w->colour = colour;
+    }
+    const int32_t *colour = s->w->colour;
+    for (int64_t i = 0; i < s->nblocks; i++) {
+        block *b = &s->b[i];
+        for (int64_t p = b->begin; p < b->end && b->rank; p++) {
+            int32_t mine = colour[node[p]], best = colour[node[out->place]];
+            if (d[p] >= low && (mine < best || (mine == best && node[p] < node[out->place]))) {
+                out->b = b;
+                out->place = p;
+            }
+        }
+    }
+    for (int64_t i = 0; i < s->nblocks && !narrow && out->decided; i++) {
+        const block *b = &s->b[i];
+        for (int64_t p = b->begin; p < b->end && b->rank && out->decided; p++)
+            if (d[p] >= low && colour[node[p]] == colour[node[out->place]])
+                out->decided = same_column(s, out->b, out->place, b, p);
+    }
+    out->decided = out->decided && !narrow;
+    return PE_OK;
+}
+
+/* Writes the pivot's column and takes it out of the block: a reflection that maps the pivot's coefficients a to a
+ * coordinate turns the basis into the column and a basis of what is left. */
+static posenc_status take(space *s, block *b, int64_t place, double *column, posenc_context *ctx)
+{
+    int64_t n = b->end - b->begin, r = b->rank;
+    double **v = s->v + b->first, *a = s->a, norm = 0;
+    for (int64_t j = 0; j < r; j++) {
+        a[j] = v[j][place - b->begin];
+        norm += a[j] * a[j];
+    }
+    norm = sqrt(norm);
+    for (int64_t j = 0; j < r; j++) {
+        a[j] = r == 1 ? copysign(1, a[j]) : a[j] / norm;
+        for (int64_t p = 0; p < n; p++)
+            column[p] += a[j] * v[j][p];
+    }
+    b->first++;
+    b->rank--;
+    if (!b->rank)
+        return PE_OK;
+    double sign = a[0] < 0 ? -1 : 1, scale = 1 / (1 + fabs(a[0]));      /* of the reflection by a + sign e_0 */
+    for (int64_t p = 0; p < n; p++)
+        v[0][p] = column[p] + sign * v[0][p];
+    for (int64_t j = 1; j < r; j++) {
+        double f = scale * a[j];
+        for (int64_t p = 0; p < n; p++)
+            v[j][p] -= f * v[0][p];
+        if (!(j & 63)) {
+            posenc_status st = posenc_poll(ctx);
+            if (st)
+                return st;
+        }
+    }
+    measure(s, b);
+    return PE_OK;
+}
+
+posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis, int64_t m, int64_t count, double *out,
+                                   int64_t stride, int64_t origin, uint8_t *determined, posenc_context *ctx, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    space s = { .w = w, .v = malloc((size_t)m * sizeof *s.v), .a = malloc((size_t)m * sizeof *s.a), .b = malloc((size_t)m * sizeof *s.b) };
+    if (!s.v || !s.a || !s.b) {
+        st = no_memory(err);
+        goto done;
+    }
+    for (int64_t j = 0; j < m; j++) {
+        int64_t c = basis[j].component;
+        s.v[j] = basis[j].v;
+        if (!j || c != basis[j - 1].component)
+            s.b[s.nblocks++] = (block){ .begin = w->begin[c], .end = w->begin[c + 1], .first = j };
+        s.b[s.nblocks - 1].rank++;
+    }
+    for (int64_t i = 0; i < s.nblocks; i++)
+        measure(&s, &s.b[i]);
+    bool decided = true;
+    for (int64_t t = 0; t < count; t++) {
+        pivot p = { 0 };
+        if ((st = posenc_poll(ctx)) || (st = choose(&s, &p, ctx, err)))
+            goto done;
+        decided = decided && p.decided;
+        determined[t] = decided;
+        if ((st = take(&s, p.b, p.place, out + t * stride + (p.b->begin - origin), ctx)))
+            goto done;
+    }
+done:
+    free(s.v);
+    free(s.a);
+    free(s.b);
+    return st;
+}

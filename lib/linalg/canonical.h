@@ -1,0 +1,50 @@
+/* canonical.h - one basis of an eigenspace that depends on the graph alone.
+ *
+ * An eigenspace has many orthonormal bases and every solver returns its own. Its projector R has none to choose:
+ *   candidates  the nodes with R_vv >= (1 - 1e-6) max R_vv
+ *   pivot u     the candidate of smallest colour, then of smallest id
+ *   column      R_.u / sqrt(R_uu), positive at its pivot; R loses the column's outer product; and so on.
+ * Colours are the cells of the coarsest equitable partition of the graph (Weisfeiler-Lehman refinement from
+ * weighted degrees to stability), numbered in an order that follows from structure alone. They are computed the first
+ * time that candidates have to be told apart.
+ * R is never formed: a basis V, one vector a row, gives R_.u = V^T V_.u. */
+#ifndef PE_CANONICAL_H
+#define PE_CANONICAL_H
+
+#include "core/graph.h"
+
+/* Colours of the nodes: 0 .. n - 1, equal for nodes that refinement cannot tell apart. A relabelled graph has the same
+ * colours at the images. O((n + arcs) log n).
+ *   colour   (n) */
+posenc_status pe_refine(const pe_csr *c, int32_t *colour, posenc_context *ctx, posenc_error *err);
+
+/* What the eigenspaces of one graph share. Nodes stand in `places`, component by component, so that a vector that
+ * lives on one component is a run of places. Not thread-safe. */
+typedef struct pe_canonical {
+    const pe_csr *csr;
+    const int64_t *begin;       /* (components + 1) places of component b: begin[b] .. begin[b + 1] - 1 */
+    const int32_t *node;        /* (n) the node at a place */
+    double *diagonal;           /* (n) scratch: R_vv */
+    int32_t *colour;            /* (n) NULL until needed */
+} pe_canonical;
+
+posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_t *begin, const int32_t *node, posenc_error *err);
+void pe_canonical_fini(pe_canonical *w);
+
+/* A vector that is zero outside one component. */
+typedef struct pe_block_vector {
+    int64_t component;
+    double *v;                  /* (nodes of the component) */
+} pe_block_vector;
+
+/* The first `count` canonical columns of the space spanned by m orthonormal vectors (ascending by component).
+ *   basis        (m) its vectors are overwritten
+ *   out          (count, stride) column t in row t, a place p at p - origin; only places of the column's component are
+ *                written, the others must be zero
+ *   determined   (count) 1: no pivot up to this column was chosen by id where the choice mattered, nor by a margin
+ *                within 1e-8 of the threshold. Candidates that all give the same column (R_uv = sqrt(R_uu R_vv)) are
+ *                no choice. */
+posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis, int64_t m, int64_t count, double *out,
+                                   int64_t stride, int64_t origin, uint8_t *determined, posenc_context *ctx, posenc_error *err);
+
+#endif

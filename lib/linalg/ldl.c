@@ -1,0 +1,286 @@
+#include "ldl.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <suitesparse/amd.h>
+
+static posenc_status allocate(pe_ldl *f, posenc_error *err)
+{
+    size_t n = (size_t)f->n;
+    f->order = malloc(n * sizeof(int32_t));
+    f->place = malloc(n * sizeof(int32_t));
+    return f->order && f->place ? PE_OK : pe_no_memory(err);
+}
+
+posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, posenc_error *err)
+{
+    const pe_component *c = lap->c;
+    posenc_status st = PE_OK;
+    SuiteSparse_long *ap = NULL, *ai = NULL, *p = NULL;
+    double info[AMD_INFO];
+    int64_t ground = -1;
+
+    *f = (pe_ldl){ .lap = lap, .n = c->n };
+    f->rows = c->kernel ? c->n - 1 : c->n;
+    if ((st = allocate(f, err)))
+        goto done;
+    if (c->kernel) {
+        ground = 0;
+        for (int64_t i = 1; i < c->n; i++) {
+            int64_t a = c->ptr[i + 1] - c->ptr[i], b = c->ptr[ground + 1] - c->ptr[ground];
+            if (a > b || (a == b && c->degree[i] > c->degree[ground]))
+                ground = i;
+        }
+    }
+    ap = malloc(((size_t)f->rows + 1) * sizeof *ap);
+    ai = malloc(((size_t)c->ptr[c->n] / 2 + 1) * sizeof *ai);
+    p = malloc(((size_t)f->rows + 1) * sizeof *p);
+    if (!ap || !ai || !p) {
+        st = pe_no_memory(err);
+        goto done;
+    }
+    /* the upper triangle without the ground; later vertices move up by one */
+    int64_t k = 0, q = 0;
+    for (int64_t i = 0; i < c->n; i++) {
+        if (i == ground)
+            continue;
+        ap[k++] = q;
+        for (int64_t r = c->ptr[i]; r < c->ptr[i + 1]; r++) {
+            int64_t j = c->col[r];
+            if (j > i && j != ground)
+                ai[q++] = ground >= 0 && j > ground ? j - 1 : j;
+        }
+    }
+    ap[k] = q;
+    if ((st = pe_pace_add(pace, PE_PACE_STEPS)))
+        goto done;
+    if (amd_l_order(f->rows, ap, ai, p, NULL, info) < AMD_OK) {
+        st = pe_no_memory(err);
+        goto done;
+    }
+    for (int64_t i = 0; i < f->rows; i++)
+        f->order[i] = (int32_t)(ground >= 0 && p[i] >= ground ? p[i] + 1 : p[i]);
+    if (ground >= 0)
+        f->order[f->rows] = (int32_t)ground;
+    for (int64_t i = 0; i < c->n; i++)
+        f->place[f->order[i]] = (int32_t)i;
+    f->entries = info[AMD_LNZ];
+    f->products = info[AMD_NMULTSUBS_LDL];
+    st = pe_pace_add(pace, PE_PACE_STEPS);
+done:
+    free(ap);
+    free(ai);
+    free(p);
+    return st;
+}
+
+/* Elimination tree and column counts by walking each row's subtree: time is that of writing the factor's pattern.
+ * Source: Davis, "Direct Methods for Sparse Linear Systems", chapter 4. */
+static posenc_status analyze(pe_ldl *f, pe_pace *pace, posenc_error *err)
+{
+    const pe_component *c = f->lap->c;
+    posenc_status st = PE_OK;
+    size_t n = (size_t)f->n;
+    int32_t *mark = malloc(n * sizeof(int32_t));
+    f->parent = malloc(n * sizeof(int32_t));
+    f->ptr = calloc(n + 1, sizeof(int64_t));
+    f->end = malloc(n * sizeof(int64_t));
+    if (!mark || !f->parent || !f->ptr || !f->end) {
+        st = pe_no_memory(err);
+        goto done;
+    }
+    for (int64_t k = 0; k < f->n && !st; k++) {
+        int64_t v = f->order[k], steps = 0;
+        f->parent[k] = -1;
+        mark[k] = (int32_t)k;
+        for (int64_t r = c->ptr[v]; r < c->ptr[v + 1]; r++)
+            for (int64_t i = f->place[c->col[r]]; i < k && mark[i] != k; i = f->parent[i], steps++) {
+                if (f->parent[i] < 0)
+                    f->parent[i] = (int32_t)k;
+                f->ptr[i + 1]++;
+                mark[i] = (int32_t)k;
+            }
+        st = pe_pace_add(pace, 2 * steps + c->ptr[v + 1] - c->ptr[v]);
+    }
+    for (int64_t k = 0; k < f->n; k++)
+        f->ptr[k + 1] += f->ptr[k];
+done:
+    free(mark);
+    return st;
+}
+
+/* Up-looking: row k of L solves a triangular system with the rows before it, along the tree.
+ *   entry, pivot   of the factor of the first `rows` rows of L - shift I; f->end is set
+ *   least          pivots are raised to least times the diagonal entry where rounding took their sign; 0: left alone
+ * Source: Davis 2005, "Algorithm 849: a concise sparse Cholesky factorization package". */
+static posenc_status factor(pe_ldl *f, int64_t rows, double shift, double least, double *entry, double *pivot,
+                            pe_pace *pace, posenc_error *err)
+{
+    const pe_component *c = f->lap->c;
+    posenc_status st = PE_OK;
+    size_t n = (size_t)f->n;
+    double *y = calloc(n, sizeof(double));
+    int32_t *mark = malloc(n * sizeof(int32_t)), *path = malloc(n * sizeof(int32_t)), *pattern = malloc(n * sizeof(int32_t));
+    if (!y || !mark || !path || !pattern) {
+        st = pe_no_memory(err);
+        goto done;
+    }
+    memcpy(f->end, f->ptr, n * sizeof(int64_t));
+    for (int64_t k = 0; k < rows; k++) {
+        int64_t v = f->order[k], top = rows;
+        double d = f->lap->diagonal[v] - shift;
+        mark[k] = (int32_t)k;
+        for (int64_t r = c->ptr[v]; r < c->ptr[v + 1]; r++) {
+            int64_t i = f->place[c->col[r]], length = 0;
+            if (i >= k)
+                continue;
+            y[i] = f->lap->entry[r];
+            for (; mark[i] != k; i = f->parent[i]) {
+                path[length++] = (int32_t)i;
+                mark[i] = (int32_t)k;
+            }
+            while (length > 0)
+                pattern[--top] = path[--length];
+        }
+        for (; top < rows; top++) {
+            int64_t i = pattern[top], end = f->end[i];
+            double x = y[i];
+            y[i] = 0;
+            for (int64_t q = f->ptr[i]; q < end; q++)
+                y[f->row[q]] -= entry[q] * x;
+            double l = x / pivot[i];
+            d -= l * x;
+            f->row[end] = (int32_t)k;
+            entry[end] = l;
+            if ((st = pe_pace_add(pace, end - f->ptr[i] + 8)))
+                goto done;
+            f->end[i] = end + 1;
+        }
+        double floor = least * f->lap->diagonal[v];
+        pivot[k] = least > 0 && !(d > floor) ? floor : d;
+    }
+done:
+    free(y);
+    free(mark);
+    free(path);
+    free(pattern);
+    return st;
+}
+
+posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err)
+{
+    posenc_status st = analyze(f, pace, err);
+    if (st)
+        return st;
+    size_t entries = (size_t)f->ptr[f->n] + 1;
+    f->row = malloc(entries * sizeof(int32_t));
+    f->entry = malloc(entries * sizeof(double));
+    f->pivot = malloc((size_t)f->n * sizeof(double));
+    f->scratch = pe_panel_new(f->n);
+    if (!f->row || !f->entry || !f->pivot || !f->scratch)
+        return pe_no_memory(err);
+    return factor(f, f->rows, 0, DBL_EPSILON, f->entry, f->pivot, pace, err);
+}
+
+PE_CLONES static void forward(const pe_ldl *f, int64_t begin, int64_t end)
+{
+    pe_lanes *s = (pe_lanes *)f->scratch;
+    for (int64_t k = begin; k < end; k++) {
+        pe_lanes x = s[k];
+        for (int64_t q = f->ptr[k]; q < f->end[k]; q++)
+            s[f->row[q]] -= f->entry[q] * x;
+    }
+}
+
+PE_CLONES static void backward(const pe_ldl *f, int64_t begin, int64_t end)
+{
+    pe_lanes *s = (pe_lanes *)f->scratch;
+    for (int64_t k = end - 1; k >= begin; k--) {
+        pe_lanes x = s[k] / f->pivot[k], y = { 0 };
+        int64_t q = f->ptr[k], last = f->end[k];
+        for (; q + 2 <= last; q += 2) {
+            x -= f->entry[q] * s[f->row[q]];
+            y += f->entry[q + 1] * s[f->row[q + 1]];
+        }
+        if (q < last)
+            x -= f->entry[q] * s[f->row[q]];
+        s[k] = x - y;
+    }
+}
+
+posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace)
+{
+    enum { STEP = 1 << 8 };
+    posenc_status st = PE_OK;
+    for (int64_t k = 0; k < f->rows; k++)
+        memcpy(f->scratch + k * PE_WIDTH, x + (int64_t)f->order[k] * PE_WIDTH, PE_WIDTH * sizeof(double));
+    for (int64_t k = 0; k < f->rows && !st; k += STEP) {
+        int64_t end = k + STEP < f->rows ? k + STEP : f->rows;
+        forward(f, k, end);
+        st = pe_pace_add(pace, 3 * (f->ptr[end] - f->ptr[k]) + end - k);
+    }
+    for (int64_t k = (f->rows - 1) / STEP * STEP; k >= 0 && !st; k -= STEP) {
+        int64_t end = k + STEP < f->rows ? k + STEP : f->rows;
+        backward(f, k, end);
+        st = pe_pace_add(pace, 3 * (f->ptr[end] - f->ptr[k]) + end - k);
+    }
+    for (int64_t k = 0; k < f->rows; k++)
+        memcpy(y + (int64_t)f->order[k] * PE_WIDTH, f->scratch + k * PE_WIDTH, PE_WIDTH * sizeof(double));
+    if (f->rows < f->n)
+        memset(y + (int64_t)f->order[f->rows] * PE_WIDTH, 0, PE_WIDTH * sizeof(double));
+    return st;
+}
+
+posenc_status pe_ldl_count_below(pe_ldl *f, double sigma, int64_t *count, pe_pace *pace, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    double *entry = malloc(((size_t)f->ptr[f->n] + 1) * sizeof(double));
+    double *pivot = malloc((size_t)f->n * sizeof(double));
+    int64_t *end = malloc((size_t)f->n * sizeof(int64_t));
+    if (!entry || !pivot || !end) {
+        st = pe_no_memory(err);
+        goto done;
+    }
+    /* the pattern is shared: the full factor writes the same rows, and those of the ground behind them */
+    memcpy(end, f->end, (size_t)f->n * sizeof(int64_t));
+    st = factor(f, f->n, sigma, 0, entry, pivot, pace, err);
+    memcpy(f->end, end, (size_t)f->n * sizeof(int64_t));
+    if (st)
+        goto done;
+    *count = 0;
+    for (int64_t k = 0; k < f->n; k++) {
+        if (!(fabs(pivot[k]) > 0x1p-36 * f->lap->diagonal[f->order[k]])) {
+            *count = -1;
+            break;
+        }
+        *count += pivot[k] < 0;
+    }
+done:
+    free(entry);
+    free(pivot);
+    free(end);
+    return st;
+}
+
+void pe_ldl_fini(pe_ldl *f)
+{
+    free(f->order);
+    free(f->place);
+    free(f->parent);
+    free(f->ptr);
+    free(f->end);
+    free(f->row);
+    free(f->entry);
+    free(f->pivot);
+    free(f->scratch);
+    *f = (pe_ldl){ 0 };
+}
+
+uint64_t pe_ldl_bytes(int64_t n, int64_t arcs, double entries)
+{
+    double ordering = 8 * (1.7 * (double)arcs + 12 * (double)n);
+    double held = 20 * entries + 140 * (double)n;
+    return (uint64_t)((ordering > held ? ordering : held) + 8 * (double)n);
+}

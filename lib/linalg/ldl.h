@@ -1,0 +1,39 @@
+/* ldl.h - sparse L D L^T of a component's Laplacian, simplicial, ordered by approximate minimum degree.
+ *
+ * One vertex, the one of largest degree, is ordered last. Grounded: it is left out, and the factor of the
+ * remaining n - 1 rows is positive definite; solving with it and projecting out the kernel is the pseudo-inverse.
+ * Nothing is pivoted: the shifted factor is only asked for the signs of its pivots.
+ * Owns its arrays; used by one thread at a time (solve has scratch). */
+#ifndef PE_LDL_H
+#define PE_LDL_H
+
+#include "laplacian.h"
+
+typedef struct pe_ldl {
+    const pe_laplacian *lap;
+    int64_t n, rows;            /* of the matrix; factored: n - 1 when grounded */
+    int32_t *order;             /* (n) order[k] is the vertex of row k; the ground is order[n - 1] */
+    int32_t *place;             /* (n) its inverse */
+    int32_t *parent;            /* (n) elimination tree, -1 at roots */
+    int64_t *ptr;               /* (n + 1) columns of L; room for all n rows */
+    int64_t *end;               /* (n) of the entries present in each column */
+    int32_t *row;               /* (ptr[n]) ascending within a column */
+    double *entry, *pivot;      /* (ptr[n]), (n) */
+    double *scratch;            /* (n, 8) */
+    double entries, products;   /* estimate by the ordering: entries of L, multiply-subtract pairs of the factorisation */
+} pe_ldl;
+
+/* Orders; fills in order, place, entries and products. */
+posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, posenc_error *err);
+/* Counts the columns and factors, grounded when the component has a kernel. */
+posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err);
+/* y = G x, panels (n, 8): G inverts the factored part and is 0 at the ground. */
+posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace);
+/* Eigenvalues of L below sigma, by Sylvester's law of inertia; -1 when a pivot is too small to trust. */
+posenc_status pe_ldl_count_below(pe_ldl *f, double sigma, int64_t *count, pe_pace *pace, posenc_error *err);
+void pe_ldl_fini(pe_ldl *f);
+
+/* Bytes beside the entries: what ordering and factor hold for a matrix of n rows. */
+uint64_t pe_ldl_bytes(int64_t n, int64_t arcs, double entries);
+
+#endif

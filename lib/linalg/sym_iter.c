@@ -1,0 +1,533 @@
+#include "linalg.h"
+
+#include "chebyshev.h"
+#include "krylov.h"
+#include "ldl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    DENSE_ROWS = 96,        /* up to here the dense solver is the faster one */
+    MOST_AT_ONCE = 64,      /* pairs that one run looks for; more come in several runs */
+    BEYOND = 8,             /* the filter's edge is the estimate of this eigenvalue after the wanted ones */
+    RESTARTS = 300,
+    COUNT_COST = 128        /* inertia is the proof while the factorisation costs less than this many entries' products */
+};
+
+/* One call of pe_component_pairs. */
+typedef struct job {
+    const pe_component *c;
+    pe_laplacian lap;
+    int64_t want, total;    /* pairs wanted; pairs there are */
+    int64_t most;           /* pairs that may be returned */
+    int64_t panels;
+    int64_t restarts;       /* left */
+    double tolerance, relative;
+    pe_pace pace;
+    posenc_context *ctx;
+    posenc_error *err;
+} job;
+
+/* ---- sizes --------------------------------------------------------------------------------------------------- */
+
+static int64_t basis_panels(int64_t want)
+{
+    int64_t goal = want < MOST_AT_ONCE ? want : MOST_AT_ONCE;
+    return 2 * ((goal + PE_WIDTH) / PE_WIDTH) + 6;
+}
+
+static bool is_dense(int64_t n, int64_t want)
+{
+    return n <= DENSE_ROWS || n - 1 < 2 * want + PE_WIDTH * (basis_panels(want) + 4);
+}
+
+static uint64_t laplacian_bytes(int64_t n, int64_t arcs)
+{
+    return 16 * (uint64_t)n + 8 * (uint64_t)arcs;
+}
+
+static uint64_t dense_bytes(int64_t n, int64_t arcs)
+{
+    return 16 * (uint64_t)n * (uint64_t)n + 256 * (uint64_t)n + laplacian_bytes(n, arcs);
+}
+
+/* The basis, the panels kept at a restart, four of scratch, the locked pairs and the answer. */
+static uint64_t search_bytes(int64_t n, int64_t arcs, int64_t want, int64_t panels)
+{
+    uint64_t m = (uint64_t)panels * PE_WIDTH, held = (uint64_t)panels + (uint64_t)panels / 2 + 5;
+    return 64 * (uint64_t)n * held + 16 * (uint64_t)n * ((uint64_t)want + 2 * PE_WIDTH) + 16 * m * m +
+           laplacian_bytes(n, arcs);
+}
+
+uint64_t pe_component_bytes(int64_t n, int64_t arcs, int64_t want)
+{
+    return is_dense(n, want) ? dense_bytes(n, arcs) : search_bytes(n, arcs, want, basis_panels(want));
+}
+
+static posenc_status too_large(job *j, uint64_t bytes)
+{
+    return posenc_fail(j->err, PE_LIMIT, "LIMIT_EXCEEDED", "graph",
+                       posenc_text("%llu bytes of work space", (unsigned long long)bytes).s,
+                       "at most %llu bytes (setting memory)", (unsigned long long)j->ctx->memory_limit);
+}
+
+static bool fits(const job *j, uint64_t bytes)
+{
+    return !j->ctx || j->ctx->memory_limit == 0 || bytes <= j->ctx->memory_limit;
+}
+
+/* ---- the cut ------------------------------------------------------------------------------------------------- */
+
+/* How many of the ascending values v (have) are returned: `want`, and the rest of the cluster of the last one.
+ *   *capped   the cluster might go on, but most is reached */
+static int64_t cut(const job *j, const double *v, int64_t have, bool *capped)
+{
+    int64_t count = j->want < have ? j->want : have;
+    while (count < have && count < j->most && v[count] - v[count - 1] < pe_cluster_gap(v[count - 1]))
+        count++;
+    *capped = count == j->most && count < j->total;
+    return count;
+}
+
+static posenc_status allocate(const job *j, int64_t count, pe_pairs *out)
+{
+    *out = (pe_pairs){ .n = j->c->n, .count = count, .next = INFINITY };
+    out->values = malloc((size_t)count * sizeof(double));
+    out->residuals = malloc((size_t)count * sizeof(double));
+    out->vectors = malloc((size_t)count * (size_t)j->c->n * sizeof(double));
+    return out->values && out->residuals && out->vectors ? PE_OK : pe_no_memory(j->err);
+}
+
+void pe_pairs_fini(pe_pairs *p)
+{
+    free(p->values);
+    free(p->vectors);
+    free(p->residuals);
+    *p = (pe_pairs){ 0 };
+}
+
+static posenc_status unconverged(job *j, double worst, int64_t iterations)
+{
+    return posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "tol",
+                       posenc_text("%.3g", j->tolerance / j->lap.scale).s,
+                       "the largest residual is %.3g, allowed %.3g, after %lld iterations", worst, j->tolerance,
+                       (long long)iterations);
+}
+
+/* Indices 0 .. n - 1 so that value[order[i]] ascends, equal ones in order of index. Bottom-up merge sort. */
+static void sort(int64_t n, const double *value, int64_t *order, int64_t *scratch)
+{
+    for (int64_t i = 0; i < n; i++)
+        order[i] = i;
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t begin = 0; begin < n; begin += 2 * width) {
+            int64_t middle = begin + width < n ? begin + width : n, end = middle + width < n ? middle + width : n;
+            int64_t a = begin, b = middle;
+            for (int64_t k = begin; k < end; k++)
+                scratch[k] = b == end || (a < middle && value[order[a]] <= value[order[b]]) ? order[a++] : order[b++];
+        }
+        memcpy(order, scratch, (size_t)n * sizeof *order);
+    }
+}
+
+/* ---- dense --------------------------------------------------------------------------------------------------- */
+
+/* a (n, n) = L + above * kernel kernel^T: the kernel vector moves above the spectrum, so that a tiny second
+ * eigenvalue never mixes with it. */
+static posenc_status fill(job *j, double *a)
+{
+    const pe_component *c = j->c;
+    double above = 1.25 * j->lap.bound;
+    for (int64_t i = 0; i < c->n; i++) {
+        double *row = a + i * c->n;
+        for (int64_t k = 0; k < c->n; k++)
+            row[k] = c->kernel ? above * (c->kernel[i] * c->kernel[k]) : 0;
+        row[i] += j->lap.diagonal[i];
+        for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++)
+            row[c->col[p]] += j->lap.entry[p];
+        posenc_status st = pe_pace_add(&j->pace, c->n);
+        if (st)
+            return st;
+    }
+    return PE_OK;
+}
+
+/* Projects the kernel out of the rows of a (count, n), which are eigenvectors, and measures them. */
+static posenc_status refine(job *j, int64_t count, double *a, double *values, double *residuals)
+{
+    posenc_status st = PE_OK;
+    const double *kernel = j->c->kernel;
+    int64_t n = j->c->n;
+    double *x = pe_panel_new(n), *z = pe_panel_new(n), v[PE_WIDTH], r[PE_WIDTH];
+    if (!x || !z)
+        st = pe_no_memory(j->err);
+    for (int64_t q = 0; q < count && !st; q += PE_WIDTH) {
+        for (int64_t c = 0; c < PE_WIDTH; c++) {
+            double *row = a + (q + c) * n, sum = 0, square = 0;
+            bool used = q + c < count;
+            for (int64_t i = 0; used && kernel && i < n; i++)
+                sum += kernel[i] * row[i];
+            for (int64_t i = 0; used && i < n; i++) {
+                row[i] -= kernel ? sum * kernel[i] : 0;
+                square += row[i] * row[i];
+            }
+            double length = sqrt(square);
+            for (int64_t i = 0; i < n; i++)
+                x[i * PE_WIDTH + c] = used ? row[i] /= length : 0;
+        }
+        if ((st = pe_laplacian_measure(&j->lap, x, z, v, r, &j->pace)))
+            break;
+        for (int64_t c = 0; c < PE_WIDTH && q + c < count; c++) {
+            values[q + c] = v[c];
+            residuals[q + c] = r[c];
+        }
+        st = pe_pace_add(&j->pace, 64 * n);
+    }
+    free(x);
+    free(z);
+    return st;
+}
+
+static posenc_status solve_dense(job *j, pe_pairs *out)
+{
+    posenc_status st = PE_OK;
+    int64_t n = j->c->n;
+    double *a = NULL, *values = NULL, *residuals = NULL, worst = 0;
+    int64_t *order = NULL;
+
+    if (!fits(j, dense_bytes(n, j->c->ptr[n])))
+        return too_large(j, dense_bytes(n, j->c->ptr[n]));
+    a = malloc((size_t)n * (size_t)n * sizeof(double));
+    values = malloc((size_t)n * sizeof(double));
+    residuals = malloc((size_t)n * sizeof(double));
+    order = malloc((size_t)n * 2 * sizeof(int64_t));
+    if (!a || !values || !residuals || !order) {
+        st = pe_no_memory(j->err);
+        goto done;
+    }
+    if ((st = fill(j, a)))
+        goto done;
+    if ((st = pe_sym_dense(n, a, values, j->ctx, j->err)))
+        goto done;
+    bool capped;
+    int64_t count = cut(j, values, j->total, &capped);
+    double next = count < j->total ? values[count] : INFINITY;
+    if ((st = refine(j, count, a, values, residuals)))
+        goto done;
+    if ((st = allocate(j, count, out)))
+        goto done;
+    sort(count, values, order, order + n);
+    for (int64_t i = 0; i < count; i++) {
+        out->values[i] = values[order[i]];
+        out->residuals[i] = residuals[order[i]];
+        worst = out->residuals[i] > worst ? out->residuals[i] : worst;
+        memcpy(out->vectors + i * n, a + order[i] * n, (size_t)n * sizeof(double));
+    }
+    out->next = next > out->values[count - 1] ? next : out->values[count - 1];
+    if (!(worst <= j->tolerance))
+        st = unconverged(j, worst, n);
+done:
+    free(a);
+    free(values);
+    free(residuals);
+    free(order);
+    return st;
+}
+
+/* ---- iterative ----------------------------------------------------------------------------------------------- */
+
+static posenc_status invert(void *self, const double *x, double *y, pe_pace *pace)
+{
+    return pe_ldl_solve(self, x, y, pace);
+}
+
+static double inverse_value(const void *self, double theta)
+{
+    const pe_ldl *f = self;
+    return theta > 0.5 / f->lap->bound ? 1 / theta : INFINITY;
+}
+
+static int64_t within(int64_t i, int64_t n)
+{
+    return i < n ? i : n - 1;
+}
+
+/* Ritz values of plain block Lanczos are upper bounds of the eigenvalues: from them the filter's edge. */
+static posenc_status place_filter(pe_search *s, pe_filter *f, const pe_wish *wish)
+{
+    pe_filter_plain(f);
+    pe_operator op = pe_filter_operator(f);
+    posenc_status st = pe_search_run(s, &op, wish, 0);
+    if (st || s->converged)
+        return st;
+    double edge = op.value(f, s->theta[within(wish->goal + BEYOND, s->ritz)]);
+    pe_filter_set(f, 1.1 * (edge < f->high ? edge : f->high));
+    return PE_OK;
+}
+
+/* One run with the Chebyshev filter, whose edge moves down while the estimates do. */
+static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_wish *wish)
+{
+    posenc_status st;
+    if (wish->goal > 0) {
+        if ((st = place_filter(s, f, wish)) || s->converged)
+            return st;
+    }
+    for (int64_t restarts = 0;; restarts = restarts ? 2 * restarts : 2) {
+        pe_operator op = pe_filter_operator(f);
+        int64_t allowed = restarts < j->restarts ? restarts : j->restarts, before = s->restarts;
+        if ((st = pe_search_run(s, &op, wish, allowed)) || s->converged)
+            return st;
+        j->restarts -= s->restarts - before + 1;
+        if (j->restarts <= 0)
+            return PE_OK;
+        double edge = op.value(f, s->theta[within(wish->goal + BEYOND, s->ritz)]);
+        if (edge < 0.7 * f->low)
+            pe_filter_set(f, 1.1 * edge);
+        else if (op.value(f, s->theta[within(wish->goal + 1, s->ritz)]) == INFINITY)
+            pe_filter_set(f, 1.5 * f->low);
+    }
+}
+
+static posenc_status run(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, const pe_wish *wish)
+{
+    posenc_status st;
+    if (filter) {
+        st = filtered_run(j, s, filter, wish);
+    } else {
+        pe_operator op = { .self = ldl, .apply = invert, .value = inverse_value, .products = 1 };
+        int64_t before = s->restarts;
+        st = pe_search_run(s, &op, wish, j->restarts);
+        j->restarts -= s->restarts - before;
+    }
+    if (!st && !s->converged)
+        st = unconverged(j, s->worst, s->products);
+    return st;
+}
+
+/* Sylvester: the pivots of L - sigma I count the eigenvalues below sigma, which lies between the last pair and the
+ * next. *proven when they are those found. */
+static posenc_status prove(job *j, pe_ldl *ldl, const double *v, int64_t count, double next, bool *proven)
+{
+    posenc_status st = PE_OK;
+    double last = v[count - 1], kernel = j->c->kernel ? 1 : 0;
+    *proven = false;
+    if (!(next - last >= pe_cluster_gap(last)) || next == INFINITY)
+        return PE_OK;
+    double sigma = next - 5e-7 * fabs(next);
+    for (int attempt = 0; attempt < 2; attempt++) {
+        int64_t below = -1;
+        if (attempt > 0 || sigma < (last + next) / 2)
+            sigma = (last + next) / 2;
+        if ((st = pe_ldl_count_below(ldl, sigma, &below, &j->pace, j->err)))
+            return st;
+        *proven = below == count + (int64_t)kernel;
+        if (below >= 0)
+            break;
+    }
+    return st;
+}
+
+/* Runs until `want` pairs are locked and nothing below the cut can be missing; then the answer. */
+static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, pe_pairs *out)
+{
+    posenc_status st = PE_OK;
+    int64_t *order = NULL, count = 0;
+    double *v = NULL, next = INFINITY;
+    bool counted = filter || ldl->products > COUNT_COST * (ldl->entries + (double)j->c->n);
+
+    for (;;) {
+        int64_t have = s->nlock - s->skip;
+        pe_wish wish = { .tolerance = j->tolerance, .relative = j->relative, .bound = -INFINITY };
+        if (have < j->want) {
+            int64_t left = j->want - have, all = (s->panels - 3) * PE_WIDTH;
+            wish.goal = left < MOST_AT_ONCE ? left : MOST_AT_ONCE;
+            wish.goal = wish.goal < all ? wish.goal : all;
+            wish.limit = left < MOST_AT_ONCE ? wish.goal + j->most - j->want : wish.goal;
+            wish.limit = wish.limit < all ? wish.limit : all;
+            if ((st = run(j, s, ldl, filter, &wish)))
+                goto done;
+            if (s->found == 0) {
+                st = posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "", "a matrix with %lld eigenpairs",
+                                 (long long)j->want);
+                goto done;
+            }
+            next = s->next;
+            continue;
+        }
+        free(order);
+        free(v);
+        order = malloc((size_t)have * 2 * sizeof(int64_t));
+        v = malloc((size_t)have * sizeof(double));
+        if (!order || !v) {
+            st = pe_no_memory(j->err);
+            goto done;
+        }
+        sort(have, s->value + s->skip, order, order + have);
+        for (int64_t i = 0; i < have; i++)
+            v[i] = s->value[s->skip + order[i]];
+        bool capped, proven = false;
+        count = cut(j, v, have, &capped);
+        double after = count < have ? v[count] : INFINITY, last = v[count - 1];
+        next = next < after ? next : after;
+        if (have == j->total)
+            break;
+        if (!counted && !capped) {
+            if ((st = prove(j, ldl, v, count, next, &proven)))
+                goto done;
+            counted = true;
+        }
+        if (proven)
+            break;
+        int64_t all = (s->panels - 3) * PE_WIDTH, room = j->most - count + PE_WIDTH;
+        wish.bound = capped ? last - 2 * pe_cluster_gap(last) : last + pe_cluster_gap(last);
+        wish.limit = capped || room > all ? all : room;
+        if ((st = run(j, s, ldl, filter, &wish)))
+            goto done;
+        next = s->next;
+        if (s->found == 0) {
+            next = next < after ? next : after;
+            break;
+        }
+    }
+    if ((st = allocate(j, count, out)))
+        goto done;
+    int64_t n = j->c->n;
+    for (int64_t i = 0; i < count && !st; i++) {
+        int64_t k = s->skip + order[i];
+        const double *x = s->lock[k / PE_WIDTH] + k % PE_WIDTH;
+        out->values[i] = s->value[k];
+        out->residuals[i] = s->residual[k];
+        for (int64_t r = 0; r < n; r++)
+            out->vectors[i * n + r] = x[r * PE_WIDTH];
+        st = pe_pace_add(&j->pace, 2 * n);
+    }
+    out->next = next > out->values[count - 1] ? next : out->values[count - 1];
+    out->iterations = s->products;
+done:
+    free(order);
+    free(v);
+    return st;
+}
+
+/* ---- the choice ---------------------------------------------------------------------------------------------- */
+
+/* Ordering a large graph with hubs takes long and ends in a dense factor. */
+static bool hopeless(const pe_component *c)
+{
+    int64_t arcs = c->ptr[c->n], most = 0;
+    for (int64_t i = 0; i < c->n; i++)
+        most = c->ptr[i + 1] - c->ptr[i] > most ? c->ptr[i + 1] - c->ptr[i] : most;
+    return c->n > 30000 && arcs > 8 * c->n && most > 10 * (arcs / c->n);
+}
+
+/* Steps of a run, and nanoseconds of what a step takes beside the orthogonalisation, which both solvers share. */
+static double steps(int64_t want)
+{
+    return 12 + (double)want / 4;
+}
+
+static double inversion_ns(const job *j, const pe_ldl *f)
+{
+    return 1.5 * f->products + steps(j->want) * (6 * f->entries + 40 * (double)j->c->n);
+}
+
+static double filter_ns(const job *j, const pe_filter *f)
+{
+    return 2 * steps(j->want) * (double)f->degree * (3 * (double)j->c->ptr[j->c->n] + 8 * (double)j->c->n);
+}
+
+static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
+{
+    const pe_component *c = j->c;
+    posenc_status st = PE_OK;
+    int64_t arcs = c->ptr[c->n];
+    pe_ldl ldl = { 0 };
+    pe_filter filter = { 0 };
+    pe_search s = { 0 };
+    bool inverting = solver != PE_SOLVER_CHEBYSHEV;
+    uint64_t bytes = 0;
+
+    while (!fits(j, search_bytes(c->n, arcs, j->want, j->panels)) && j->panels > PE_LEAST_PANELS)
+        j->panels--;
+    bytes = search_bytes(c->n, arcs, j->want, j->panels);
+    if (!fits(j, bytes)) {
+        st = too_large(j, bytes);
+        goto done;
+    }
+    if (solver == PE_SOLVER_AUTO && hopeless(c))
+        inverting = false;
+    if (inverting) {
+        if (!fits(j, bytes + pe_ldl_bytes(c->n, arcs, 0))) {
+            st = too_large(j, bytes + pe_ldl_bytes(c->n, arcs, 0));
+            goto done;
+        }
+        if ((st = pe_ldl_order(&ldl, &j->lap, &j->pace, j->err)))
+            goto done;
+        uint64_t more = pe_ldl_bytes(c->n, arcs, ldl.entries);
+        if (!fits(j, bytes + more)) {
+            if (solver == PE_SOLVER_SHIFT_INVERT) {
+                st = too_large(j, bytes + more);
+                goto done;
+            }
+            inverting = false;
+        }
+    }
+    if ((st = pe_search_init(&s, &j->lap, j->panels, &j->pace, j->err)))
+        goto done;
+    if (!inverting || (solver == PE_SOLVER_AUTO && inversion_ns(j, &ldl) > 2e8)) {
+        if ((st = pe_filter_init(&filter, &j->lap, j->err)))
+            goto done;
+    }
+    if (inverting && filter.lap) {      /* the choice is not plain: look at the spectrum */
+        pe_wish wish = { .goal = j->want < MOST_AT_ONCE ? j->want : MOST_AT_ONCE, .limit = 0, .bound = -INFINITY,
+                         .tolerance = j->tolerance, .relative = j->relative };
+        wish.limit = wish.goal;
+        if ((st = place_filter(&s, &filter, &wish)))
+            goto done;
+        if (!s.converged && inversion_ns(j, &ldl) > filter_ns(j, &filter))
+            inverting = false;
+        else
+            pe_filter_fini(&filter);
+    }
+    if (!inverting)
+        pe_ldl_fini(&ldl);
+    else if ((st = pe_ldl_factor(&ldl, &j->pace, j->err)))
+        goto done;
+    st = search(j, &s, inverting ? &ldl : NULL, inverting ? NULL : &filter, out);
+done:
+    pe_search_fini(&s);
+    pe_filter_fini(&filter);
+    pe_ldl_fini(&ldl);
+    return st;
+}
+
+posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t max_extra, double tol, int64_t max_iter,
+                                 pe_solver solver, pe_pairs *out, posenc_context *ctx, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    job j = { .c = c, .ctx = ctx, .err = err, .pace = { .ctx = ctx, .left = PE_PACE_STEPS } };
+
+    *out = (pe_pairs){ 0 };
+    j.total = c->kernel ? c->n - 1 : c->n;
+    j.want = want < 1 ? 1 : want < j.total ? want : j.total;
+    j.most = max_extra < 0 ? j.want : j.total - j.want < max_extra ? j.total : j.want + max_extra;
+    j.panels = basis_panels(j.want);
+    j.restarts = max_iter > 0 ? max_iter : RESTARTS;
+    if ((st = posenc_poll(ctx)))
+        return st;
+    if ((st = pe_laplacian_init(&j.lap, c, &j.pace, err)))
+        return st;
+    j.tolerance = tol * j.lap.scale;
+    j.relative = tol * 1e-2 > 1e-14 ? tol * 1e-2 : 1e-14;
+    if (solver == PE_SOLVER_DENSE || is_dense(c->n, j.want))
+        st = solve_dense(&j, out);
+    else
+        st = solve_iterative(&j, solver, out);
+    pe_laplacian_fini(&j.lap);
+    if (st)
+        pe_pairs_fini(out);
+    return st;
+}
