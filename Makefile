@@ -43,12 +43,13 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: all lib test unit fuzz-bins bench-bins run check fresh container fuzz soak bench golden-copy format lint watch gdb new docs clean help deps
+.PHONY: all lib objects test unit fuzz-bins bench-bins run check fresh container fuzz soak bench golden-copy format lint watch gdb new docs clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
 
 lib: $(LIB) $O/libposenc.so
+objects: $(call obj,$(LIB_SRC) $(SERVER_SRC) $(CLI_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(BENCH_SRC))
 unit: $O/unit
 fuzz-bins: $(FUZZ_BIN)
 bench-bins: $(BENCH_BIN)

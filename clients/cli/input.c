@@ -158,6 +158,17 @@ static posenc_status read_member(const order *o, js key, js v, posenc_arena *a, 
                        "unknown name", "num_nodes, edge_index, edge_weight, directed, ptr");
 }
 
+static bool named_before(js root, js key)
+{
+    char name[64];
+    js k, v;
+    js_text(key, name, sizeof name);
+    for (js_walk w = js_begin(root); js_next(&w, &k, &v) && k.s < key.s;)
+        if (js_is(k, name))
+            return true;
+    return false;
+}
+
 static posenc_status read_json(const order *o, const char *s, size_t n, posenc_arena *a, input *in, posenc_error *err)
 {
     js root, key, v;
@@ -167,7 +178,7 @@ static posenc_status read_json(const order *o, const char *s, size_t n, posenc_a
     if (count(root) > PE_MAX_OUTPUTS)
         return posenc_fail(err, PE_INVALID, "INVALID_JSON", "graph", o->graph, "num_nodes, edge_index, edge_weight, directed, ptr");
     for (js_walk w = js_begin(root); js_next(&w, &key, &v) && !st;)
-        st = read_member(o, key, v, a, in, err);
+        st = named_before(root, key) ? wrong("graph", key, "every name once", err) : read_member(o, key, v, a, in, err);
     return st;
 }
 

@@ -21,9 +21,7 @@ static posenc_status select_tensor(const char *name, local *l, posenc_error *err
         used += k > 0 ? (size_t)k : 0;
     }
     const char *near = posenc_nearest(name, output_name, r, (size_t)r->ntensors);
-    if (near)
-        return posenc_fail(err, PE_NOT_FOUND, "UNKNOWN_TENSOR", "tensor", name, "did you mean %s? (%s)", near, names);
-    return posenc_fail(err, PE_NOT_FOUND, "UNKNOWN_TENSOR", "tensor", name, "%s", names);
+    return posenc_fail(err, PE_NOT_FOUND, "UNKNOWN_TENSOR", "tensor", name, near ? "did you mean %s?" : "one of: %s", near ? near : names);
 }
 
 posenc_status local_resolve(const order *o, const input *in, posenc_arena *a, local *l, posenc_error *err)

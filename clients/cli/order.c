@@ -251,5 +251,7 @@ posenc_status order_read(int argc, char **argv, posenc_arena *a, order *o, posen
         usage(err, o->params[0].name, o->params[0].value, "no parameters here");
     if (o->output && !o->has_format && o->what == ENCODE)
         format_of_file(o, err);
+    if (o->data && o->has_format && o->format != PE_json)
+        usage(err, "data", posenc_text("%s with %s", o->data, posenc_format_name(o->format)).s, "only with json");
     return err->status;
 }

@@ -53,7 +53,9 @@ static size_t on_header(char *data, size_t one, size_t n, void *user)
         a->nwarnings = 0;
         a->retry_after_s = -1;
     } else if ((v = header(line, "Posenc-Warning")) && a->nwarnings < MAX_WARNINGS) {
-        snprintf(a->warning[a->nwarnings++], sizeof a->warning[0], "%.511s", v);
+        char *plain = curl_easy_unescape(NULL, v, 0, NULL);
+        snprintf(a->warning[a->nwarnings++], sizeof a->warning[0], "%.511s", plain ? plain : v);
+        curl_free(plain);
     } else if ((v = header(line, "Retry-After")) && *v >= '0' && *v <= '9') {
         a->retry_after_s = strtod(v, NULL);
     }
@@ -294,7 +296,7 @@ static bool list_tensor(const pair *p, posenc_arena *a, posenc_tensor *t)
     return v != NULL;
 }
 
-static void put_params(url *u, const order *o, const input *in, posenc_arena *a, posenc_result *body)
+static void put_params(url *u, const order *o, const input *in, posenc_format format, posenc_arena *a, posenc_result *body)
 {
     for (size_t i = 0; i < o->nparams; i++) {
         posenc_tensor *t = &body->tensor[body->ntensors];
@@ -309,7 +311,7 @@ static void put_params(url *u, const order *o, const input *in, posenc_arena *a,
         put_pair(u, "directed", "true");
     if (o->rows)
         put_pair(u, "rows", o->rows);
-    if (o->data)
+    if (o->data && format == PE_json)
         put_pair(u, "data", o->data);
 }
 
@@ -351,7 +353,7 @@ int remote_encode(const order *o, const input *in, posenc_format format, bool ex
     }
     put(&u, ".");
     put(&u, posenc_format_name(format));
-    put_params(&u, o, in, a, &body);
+    put_params(&u, o, in, format, a, &body);
     if (explain)
         put_pair(&u, "explain", "true");
     int rc = FAILED;

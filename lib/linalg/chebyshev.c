@@ -23,7 +23,7 @@ void pe_filter_fini(pe_filter *f)
 
 void pe_filter_plain(pe_filter *f)
 {
-    f->low = f->high;
+    f->low = 1.5 * f->high;
     f->degree = 1;
 }
 
@@ -31,14 +31,14 @@ void pe_filter_set(pe_filter *f, double low)
 {
     f->low = low < 0.9 * f->high ? low : 0.9 * f->high;
     double degree = ceil(2 * sqrt(f->high / f->low));
-    f->degree = degree < 12 ? 12 : degree > 20000 ? 20000 : (int64_t)degree;
+    f->degree = degree < 12 ? 12 : degree < PE_MOST_DEGREE ? (int64_t)degree : PE_MOST_DEGREE;
 }
 
-/* Degree 1 needs no interval: the line through p(0) = 1 and p(high) = 0. */
+/* Degree 1 needs no interval: the line through p(0) = 1 and p(high) = 1/2. */
 static double evaluate(const pe_filter *f, double lambda)
 {
     if (f->degree == 1)
-        return 1 - lambda / f->high;
+        return 1 - lambda / (2 * f->high);
     double c = (f->low + f->high) / 2, h = (f->high - f->low) / 2, first = h / c, sigma = first;
     double before = 1, now = sigma / h * (c - lambda);
     for (int64_t j = 2; j <= f->degree; j++) {
@@ -77,7 +77,7 @@ static posenc_status apply(void *self, const double *x, double *y, pe_pace *pace
     pe_filter *f = self;
     posenc_status st;
     if (f->degree == 1)
-        return pe_laplacian_apply(f->lap, -1 / f->high, f->high, x, 0, NULL, y, pace);
+        return pe_laplacian_apply(f->lap, -0.5 / f->high, 2 * f->high, x, 0, NULL, y, pace);
     double c = (f->low + f->high) / 2, h = (f->high - f->low) / 2, first = h / c, sigma = first;
     const double *before = x;
     double *now = f->spare[0];

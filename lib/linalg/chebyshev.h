@@ -8,6 +8,8 @@
 
 #include "krylov.h"
 
+enum { PE_MOST_DEGREE = 8000 };    /* reached: the low end is too crowded for a polynomial */
+
 typedef struct pe_filter {
     const pe_laplacian *lap;
     double low, high;
@@ -18,7 +20,7 @@ typedef struct pe_filter {
 posenc_status pe_filter_init(pe_filter *f, const pe_laplacian *lap, posenc_error *err);
 /* Sets the edges; the degree follows: p(low) is about 1/27. */
 void pe_filter_set(pe_filter *f, double low);
-/* Degree 1: p(lambda) = 1 - lambda / high. */
+/* Degree 1: p(lambda) = 1 - lambda / (2 high), monotone on the whole spectrum. */
 void pe_filter_plain(pe_filter *f);
 pe_operator pe_filter_operator(pe_filter *f);
 void pe_filter_fini(pe_filter *f);

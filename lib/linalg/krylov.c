@@ -211,19 +211,24 @@ static posenc_status ritz(pe_search *s, int64_t m, const double *r, double *b)
 
 /* Decides whether all wanted pairs have converged, and the one after them well enough to be called the next.
  *   *found   wanted pairs as far as can be seen; *next the value after them
- * The pair after the wanted ones must be as exact as they are when it could still belong to them. */
+ * The pair after the wanted ones must be as exact as they are when it could still belong to them.
+ * A cluster as large as a block probably has more members than a Krylov space of blocks can show: what lies beyond
+ * it is left to later runs, so that clusters fill up from below. */
 static bool settled(pe_search *s, const pe_operator *op, const pe_wish *wish, const double *b, double relative,
                     bool exhausted, int64_t *found, double *next)
 {
     double last = -INFINITY;
-    int64_t j = 0;
-    bool good = true;
-    for (; j < s->ritz; j++) {
+    int64_t j = 0, members = 0;
+    bool good = true, full = false;
+    for (; j < s->ritz && j < wish->limit; j++) {
         double lambda = op->value(op->self, s->theta[j]);
-        bool wanted = j < wish->goal || lambda <= wish->bound ||
-                      (j > 0 && wish->goal > 0 && lambda - last <= pe_cluster_gap(last));
-        if (lambda == INFINITY || j >= wish->limit || !wanted)
+        bool joined = j > 0 && lambda - last <= pe_cluster_gap(last);
+        members = joined ? members + 1 : 1;
+        if (lambda == INFINITY || (full && !joined))
             break;
+        if (j >= wish->goal && lambda > wish->bound && !(joined && wish->goal > 0))
+            break;
+        full = members >= PE_WIDTH;
         good = good && b[j] <= relative * s->theta[j];
         last = lambda;
     }
@@ -231,9 +236,9 @@ static bool settled(pe_search *s, const pe_operator *op, const pe_wish *wish, co
     *next = j < s->ritz ? op->value(op->self, s->theta[j]) : INFINITY;
     if (exhausted)
         return good;
-    if (!good || *next == INFINITY || j < wish->goal)
+    if (!good || *next == INFINITY || (j < wish->goal && !full))
         return false;
-    double edge = wish->goal > 0 ? last : wish->bound;
+    double edge = j > 0 ? last : wish->bound;
     bool near = j < wish->limit && *next - edge < 1e-5 * fabs(*next) + 2 * pe_cluster_gap(edge);
     return b[j] <= (near ? relative : 1e-7) * s->theta[j];
 }

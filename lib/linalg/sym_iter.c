@@ -260,14 +260,13 @@ static posenc_status place_filter(pe_search *s, pe_filter *f, const pe_wish *wis
     pe_filter_plain(f);
     pe_operator op = pe_filter_operator(f);
     posenc_status st = pe_search_run(s, &op, wish, 0);
-    if (st || s->converged)
-        return st;
-    double edge = op.value(f, s->theta[within(wish->goal + BEYOND, s->ritz)]);
-    pe_filter_set(f, 1.1 * (edge < f->high ? edge : f->high));
-    return PE_OK;
+    if (!st && !s->converged)
+        pe_filter_set(f, 1.1 * op.value(f, s->theta[within(wish->goal + BEYOND, s->ritz)]));
+    return st;
 }
 
-/* One run with the Chebyshev filter, whose edge moves down while the estimates do. */
+/* One run with the Chebyshev filter, whose edge moves down while the estimates do, and up where it hides what is
+ * sought. */
 static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_wish *wish)
 {
     posenc_status st;
@@ -276,17 +275,27 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
             return st;
     }
     for (int64_t restarts = 0;; restarts = restarts ? 2 * restarts : 2) {
+        if (f->degree == PE_MOST_DEGREE)
+            return posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "chebyshev",
+                               "shift_invert: eigenvalues near %.3g of at most %.3g need too large a polynomial", f->low,
+                               f->high);
         pe_operator op = pe_filter_operator(f);
         int64_t allowed = restarts < j->restarts ? restarts : j->restarts, before = s->restarts;
-        if ((st = pe_search_run(s, &op, wish, allowed)) || s->converged)
+        if ((st = pe_search_run(s, &op, wish, allowed)))
             return st;
+        if (s->converged && s->next == INFINITY && s->found == 0 && f->degree > 1 && s->nlock - s->skip < j->total)
+            pe_filter_plain(f);     /* the few that are left lie beyond the edge */
+        else if (s->converged)
+            return PE_OK;
         j->restarts -= s->restarts - before + 1;
         if (j->restarts <= 0)
             return PE_OK;
+        if (f->degree == 1 || s->converged)
+            continue;
         double edge = op.value(f, s->theta[within(wish->goal + BEYOND, s->ritz)]);
         if (edge < 0.7 * f->low)
             pe_filter_set(f, 1.1 * edge);
-        else if (op.value(f, s->theta[within(wish->goal + 1, s->ritz)]) == INFINITY)
+        else if (s->next == INFINITY)
             pe_filter_set(f, 1.5 * f->low);
     }
 }
@@ -345,8 +354,7 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
             int64_t left = j->want - have, all = (s->panels - 3) * PE_WIDTH;
             wish.goal = left < MOST_AT_ONCE ? left : MOST_AT_ONCE;
             wish.goal = wish.goal < all ? wish.goal : all;
-            wish.limit = left < MOST_AT_ONCE ? wish.goal + j->most - j->want : wish.goal;
-            wish.limit = wish.limit < all ? wish.limit : all;
+            wish.limit = j->most - have < all ? j->most - have : all;
             if ((st = run(j, s, ldl, filter, &wish)))
                 goto done;
             if (s->found == 0) {

@@ -95,7 +95,7 @@ static bool resource_info(detail *d, const posenc_error *err)
     return wrap(d, "type.googleapis.com/google.rpc.ResourceInfo", &info.base);
 }
 
-size_t pe_status_pack(const posenc_error *given, char text[PE_STATUS_TEXT], uint8_t bytes[PE_STATUS_BYTES])
+size_t pe_status_pack(const posenc_error *given, int code, char text[PE_STATUS_TEXT], uint8_t bytes[PE_STATUS_BYTES])
 {
     posenc_error clean = *given;
     for (unsigned i = 0; i < clean.n; i++) {
@@ -120,7 +120,7 @@ size_t pe_status_pack(const posenc_error *given, char text[PE_STATUS_TEXT], uint
             fits &= retry_info(&d[n++]);
         for (size_t i = 0; i < n; i++)
             list[i] = &d[i].any;
-        st.code = posenc_status_grpc(clean.status);
+        st.code = code;
         st.message = text;
         st.details = list;
         st.n_details = n;

@@ -168,9 +168,10 @@ enum kind { OTHER, HOST_NAME, LENGTH, CODING, EXPECT, CONNECTION, COOKIE };
 
 static const struct {
     const char *name;
+    uint8_t n;
     enum kind kind;
-} kinds[] = { { "Host", HOST_NAME }, { "Content-Length", LENGTH }, { "Transfer-Encoding", CODING },
-              { "Expect", EXPECT },  { "Connection", CONNECTION }, { "Cookie", COOKIE } };
+} kinds[] = { { "Host", 4, HOST_NAME }, { "Content-Length", 14, LENGTH }, { "Transfer-Encoding", 17, CODING },
+              { "Expect", 6, EXPECT },  { "Connection", 10, CONNECTION }, { "Cookie", 6, COOKIE } };
 
 static const char crlf_only[] = "lines end with CR LF";
 
@@ -229,15 +230,24 @@ static void begin(pe_framing *f, uint64_t now_ms)
     f->v11 = f->forbids_body = f->closes = f->keeps = false;
 }
 
+/* Appends to the NUL-terminated beginning of something; what does not fit is dropped. */
+static uint8_t keep(char *text, size_t size, uint8_t n, const uint8_t *p, size_t more)
+{
+    if (more > size - 1 - n)
+        more = size - 1 - n;
+    memcpy(text + n, p, more);
+    text[n + more] = 0;
+    return (uint8_t)(n + more);
+}
+
 static void keep_line(pe_framing *f, const uint8_t *p, size_t n)
 {
-    size_t room = sizeof f->line - 1 - f->line_n;
+    f->line_n = keep(f->line, sizeof f->line, f->line_n, p, n);
+}
 
-    if (n > room)
-        n = room;
-    memcpy(f->line + f->line_n, p, n);
-    f->line_n = (uint8_t)(f->line_n + n);
-    f->line[f->line_n] = 0;
+static void keep_name(pe_framing *f, const uint8_t *p, size_t n)
+{
+    f->name_n = keep(f->name, sizeof f->name, f->name_n, p, n);
 }
 
 static bool keep_text(pe_framing *f, uint8_t c)
@@ -363,7 +373,7 @@ static bool name_ends(pe_framing *f)
     f->text[0] = 0;
     f->n = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcasecmp(f->name, kinds[i].name))
+        if (f->name_n == kinds[i].n && !strcasecmp(f->name, kinds[i].name))
             f->kind = (uint8_t)kinds[i].kind;
     f->state = BEFORE_VALUE;
     switch (f->kind) {
@@ -551,16 +561,13 @@ static bool head_byte(pe_framing *f, uint8_t c, const pe_guard_limits *limits, u
             return fail_limit(f, PE_FRAMING_HEADER_LIMIT, "headers", limits->header_count, "headers", "http_header_count");
         f->state = NAME;
         /* fall through */
-    case NAME:
+    case NAME: /* a run of token bytes does not come here but for its first */
         if (c == ':' && f->name_n)
             return name_ends(f);
         if (!is(c, TOKEN))
             return fail_byte(f, PE_FRAMING_FIELD_NAME, f->name_n ? f->name : "header", c,
                              "a name directly followed by a colon");
-        if (f->name_n < sizeof f->name - 1) {
-            f->name[f->name_n++] = (char)c;
-            f->name[f->name_n] = 0;
-        }
+        keep_name(f, &c, 1);
         return true;
     case BEFORE_VALUE:
         if (c == ' ' || c == '\t')
@@ -638,18 +645,27 @@ bool pe_framing_feed(pe_framing *f, const void *bytes, size_t n, const pe_guard_
         if (f->state > BODY) {
             if (!chunk_byte(f, *p))
                 return false;
+        } else if (f->state == VERSION && !f->n && end - p >= 10 && !memcmp(p, "HTTP/1.1\r\n", 10)) {
+            took = 10; /* the usual case at once */
+            f->v11 = true;
+            f->state = FIELD;
         } else if (f->state == REQUEST_TARGET) {
             if (!(took = target(f, p, end, limits)))
                 return false;
         } else {
             const bool in_fields = f->state >= FIELD;
+            const uint8_t *stop;
+            size_t room;
 
             if (in_fields && f->head == limits->headers)
                 return fail_limit(f, PE_FRAMING_HEADER_LIMIT, "headers", limits->headers, "bytes", "http_headers");
+            room = limits->headers - f->head;
+            stop = (size_t)(end - p) > room ? p + room : end;
             if (f->state == FIELD_VALUE && f->kind == OTHER && is(*p, VALUE)) {
-                size_t room = limits->headers - f->head;
-
-                took = (size_t)(skip(p, (size_t)(end - p) > room ? p + room : end, VALUE) - p);
+                took = (size_t)(skip(p, stop, VALUE) - p);
+            } else if (f->state == NAME && is(*p, TOKEN)) {
+                took = (size_t)(skip(p, stop, TOKEN) - p);
+                keep_name(f, p, took);
             } else if (!head_byte(f, *p, limits, now_ms)) {
                 return false;
             }

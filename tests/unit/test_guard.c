@@ -13,8 +13,16 @@ Suite *guard_suite(void);
 
 static const pe_guard_route routes[] = { { "PUT /v1/tables/", 1000 } };
 static const pe_guard_limits limits = {
-    .body = 100, .target = 40, .headers = 160, .header_count = 4, .arg_count = 3,
-    .header_ms = 1000, .body_ms = 2000, .body_rate = 10, .routes = routes, .nroutes = 1,
+    .body = 100,
+    .target = 40,
+    .headers = 160,
+    .header_count = 4,
+    .arg_count = 3,
+    .header_ms = 1000,
+    .body_ms = 2000,
+    .body_rate = 10,
+    .routes = routes,
+    .nroutes = 1,
 };
 
 #define GET "GET /a HTTP/1.1\r\nHost: x\r\n"
@@ -29,7 +37,10 @@ static const struct vector {
     pe_framing_reason reason;
     unsigned messages;
 } vectors[] = {
-#define V(bytes, reason, messages) { bytes, sizeof(bytes) - 1, PE_FRAMING_##reason, messages }
+#define V(bytes, reason, messages)                                                                                          \
+    {                                                                                                                       \
+        bytes, sizeof(bytes) - 1, PE_FRAMING_##reason, messages                                                             \
+    }
     /* good */
     V(GET "\r\n", OK, 1),
     V("\r\n" GET "\r\n\r\n" GET "\r\n", OK, 2),
@@ -164,7 +175,7 @@ static void feed_in(pe_framing *f, const struct vector *v, size_t first, size_t 
     for (size_t at = 0; at < v->n; at += n, n = step) {
         if (n > v->n - at)
             n = v->n - at;
-        copy = malloc(n ? n : 1);       /* its own block: the sanitizer sees a byte too many */
+        copy = malloc(n ? n : 1); /* its own block: the sanitizer sees a byte too many */
         ck_assert_ptr_nonnull(copy);
         memcpy(copy, v->bytes + at, n);
         pe_framing_feed(f, copy, n, &limits, 7);
@@ -179,8 +190,8 @@ START_TEST(test_vector)
 
     feed_in(&whole, v, v->n, v->n);
     ck_assert_msg(whole.fault.reason == v->reason && whole.messages == v->messages,
-                  "vector %d: %s at %" PRIu64 " after %" PRIu64 " messages", _i,
-                  pe_framing_reason_name(whole.fault.reason), whole.total, whole.messages);
+                  "vector %d: %s at %" PRIu64 " after %" PRIu64 " messages", _i, pe_framing_reason_name(whole.fault.reason),
+                  whole.total, whole.messages);
     for (size_t first = 0; first <= v->n; first++)
         for (size_t step = 1; step <= 3; step += 2) {
             feed_in(&split, v, first, step == 3 ? v->n : step);
@@ -197,7 +208,8 @@ END_TEST
 
 START_TEST(test_boundary)
 {
-    static const char bytes[] = GET "\r\n" POST "Content-Length: 2\r\n\r\nab" GET "\r\n" "GET /c HT";
+    static const char bytes[] = GET "\r\n" POST "Content-Length: 2\r\n\r\nab" GET "\r\n"
+                                    "GET /c HT";
     pe_framing f;
 
     pe_framing_init(&f, 0);
@@ -228,17 +240,17 @@ START_TEST(test_deadlines)
     pe_framing f;
 
     pe_framing_init(&f, 100);
-    ck_assert_uint_eq(pe_framing_deadline(&f, &limits), 1100);      /* from the connection */
+    ck_assert_uint_eq(pe_framing_deadline(&f, &limits), 1100); /* from the connection */
     ck_assert(pe_framing_feed(&f, "GET /", 5, &limits, 300));
     ck_assert_uint_eq(pe_framing_deadline(&f, &limits), 1100);
     ck_assert(pe_framing_feed(&f, " HTTP/1.1\r\nHost: x\r\n\r\n", 22, &limits, 400));
-    ck_assert_uint_eq(pe_framing_deadline(&f, &limits), UINT64_MAX);    /* between messages */
+    ck_assert_uint_eq(pe_framing_deadline(&f, &limits), UINT64_MAX); /* between messages */
     ck_assert(pe_framing_feed(&f, "P", 1, &limits, 5000));
-    ck_assert_uint_eq(pe_framing_deadline(&f, &limits), 6000);      /* from the first byte */
+    ck_assert_uint_eq(pe_framing_deadline(&f, &limits), 6000); /* from the first byte */
     ck_assert(pe_framing_feed(&f, "OST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n", 47, &limits, 5500));
     ck_assert_uint_eq(pe_framing_deadline(&f, &limits), 7500);
     ck_assert(pe_framing_feed(&f, TEN TEN TEN, 30, &limits, 5600));
-    ck_assert_uint_eq(pe_framing_deadline(&f, &limits), 10500);     /* 3 s more for 30 bytes */
+    ck_assert_uint_eq(pe_framing_deadline(&f, &limits), 10500); /* 3 s more for 30 bytes */
     pe_framing_expire(&f, &limits);
     ck_assert_int_eq(f.fault.reason, PE_FRAMING_BODY_TIME);
     ck_assert(!pe_framing_feed(&f, "x", 1, &limits, 5700));
@@ -286,12 +298,12 @@ START_TEST(test_sweep)
     pe_guard_read_stats(&before);
     ck_assert(pe_guard_open(fd[0]));
     ck_assert(pe_guard_busy(fd[0]));
-    pe_guard_sweep(now + 60000);        /* busy: no deadline */
+    pe_guard_sweep(now + 60000); /* busy: no deadline */
     pe_guard_read_stats(&after);
     ck_assert_uint_eq(after.idle, before.idle);
     pe_guard_close(fd[0]);
     ck_assert(pe_guard_open(fd[0]));
-    pe_guard_sweep(now + 60000);        /* never sent a byte: ended without an answer */
+    pe_guard_sweep(now + 60000); /* never sent a byte: ended without an answer */
     pe_guard_sweep(now + 70000);
     pe_guard_read_stats(&after);
     ck_assert_uint_eq(after.idle, before.idle + 1);
