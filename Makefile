@@ -18,7 +18,7 @@ endif
 
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror
 CFLAGS   += -std=c11 -D_GNU_SOURCE -ffp-contract=off -fPIC -pthread $(WARN) $(FLAGS.$(VARIANT)) -MMD -MP
-CPPFLAGS += -Ilib -Iserver -I$O/gen
+CPPFLAGS += -iquote lib -iquote server -I$O/gen     # quoted only: <grpc/grpc.h> is the system's
 LDFLAGS  += -pthread $(FLAGS.$(VARIANT)) -Wl,-z,relro,-z,now
 
 LIB_SRC    := $(wildcard lib/*/*.c)
@@ -75,13 +75,13 @@ $(call obj,$(SERVER_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(BENCH_SRC)): | $(GEN)      # 
 $O/tests/unit/main.o: $O/gen/suites.h
 
 # lib is compiled with -Ilib alone: it never learns how a request arrived
-$O/lib/%.o: CPPFLAGS := -Ilib
+$O/lib/%.o: CPPFLAGS := -iquote lib
 $O/%.o: %.c
 	$(call say,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 $O/gen/%.o: $O/gen/%.c
 	$(call say,CC)$(CC) $(CPPFLAGS) -std=c11 -O2 -g -fPIC -w $(filter -fsanitize%,$(FLAGS.$(VARIANT))) -c -o $@ $<
 
-PROTOPATH := --proto_path=proto --proto_path=proto/third_party --proto_path=/usr/include
+PROTOPATH := --proto_path=proto/third_party --proto_path=proto --proto_path=/usr/include
 $O/gen/%.pb-c.c: proto/%.proto
 	$(call say,PROTO)protoc-c $(PROTOPATH) --c_out=$O/gen $<
 $O/gen/%.pb-c.c: proto/third_party/%.proto

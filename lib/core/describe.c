@@ -135,6 +135,17 @@ static json_t *schema(const posenc_encoding *e)
                      "type", "object", "additionalProperties", 0, "properties", properties, "required", required);
 }
 
+static json_t *example_graph(void)
+{
+    const posenc_edges *g = posenc_example_edges();
+    json_t *source = json_array(), *target = json_array();
+    for (int64_t i = 0; i < g->nedges; i++) {
+        json_array_append_new(source, json_integer(g->source[i]));
+        json_array_append_new(target, json_integer(g->target[i]));
+    }
+    return json_pack("{s:I, s:[o, o]}", "num_nodes", (json_int_t)g->num_nodes, "edge_index", source, target);
+}
+
 static json_t *describe(const posenc_encoding *e)
 {
     json_t *params = json_array(), *outputs = json_array();
@@ -146,9 +157,12 @@ static json_t *describe(const posenc_encoding *e)
         json_array_append_new(outputs, json_pack("{s:s, s:s, s:s, s:s}", "name", e->outputs[i].name, "shape", e->outputs[i].shape,
                                                  "dtype", e->outputs[i].dtype ? e->outputs[i].dtype : "dtype", "doc",
                                                  e->outputs[i].doc));
-    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:o}", "name", e->name, "family", e->family, "title", e->title,
-                     "revision", e->revision, "input", e->input == PE_GRAPH ? "graph" : "none", "source", e->source, "example",
-                     e->example, "parameters", params, "outputs", outputs);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:o}", "name", e->name, "family", e->family, "title", e->title,
+                          "revision", e->revision, "input", e->input == PE_GRAPH ? "graph" : "none", "source", e->source, "example",
+                          e->example, "parameters", params, "outputs", outputs);
+    if (o && e->input == PE_GRAPH)
+        json_object_set_new(o, "example_graph", example_graph());
+    return o;
 }
 
 static char *dump(json_t *o)

@@ -43,35 +43,42 @@ static bool reads_back(posenc_dtype t, uint64_t digits, int exp10, double v)
     return strtof(text, NULL) == (float)v;
 }
 
+/* The first n digits of v > 0, rounded once, ties to even; v is nearest to them * 10^exp10. */
+static uint64_t first_digits(double v, int n, int *exp10)
+{
+    char text[40];
+    const char *s = text;
+    uint64_t m = 0;
+    snprintf(text, sizeof text, "%.*e", n - 1, v);
+    for (; *s != 'e'; s++)              /* over a point of any locale */
+        if (*s >= '0' && *s <= '9')
+            m = m * 10 + (uint64_t)(*s - '0');
+    *exp10 = atoi(s + 1) - (n - 1);
+    return m;
+}
+
 /* The shortest digits * 10^exp10 that reads back as v > 0; of several the nearest to v. */
 static uint64_t shortest(posenc_dtype t, double v, int *exp10)
 {
     precision p = precision_of(t);
-    char text[40];
-    uint64_t all = 0;                   /* the first 17 digits */
-    int exponent = 0, binary;
+    int last, binary, n = v < p.normal ? 1 : p.few;
+    uint64_t all = first_digits(v, 17, &last), scale = 1;
     bool asymmetric = frexp(v, &binary) == 0.5;     /* below a power of two values are closer: the nearest decimal */
-    const char *s = text;                           /* may miss where its neighbour does not */
-    snprintf(text, sizeof text, "%.16e", v);
-    for (; *s != 'e'; s++)              /* over a point of any locale */
-        if (*s >= '0' && *s <= '9')
-            all = all * 10 + (uint64_t)(*s - '0');
-    exponent = atoi(s + 1);
-    uint64_t scale = 10000000000000000;
-    int n = 1;
-    if (v >= p.normal)
-        for (; n < p.few; n++)
-            scale /= 10;
-    for (; n <= p.many; n++, scale /= 10) {
-        uint64_t m = all / scale + (all % scale * 2 >= scale);
-        *exp10 = exponent - (n - 1);
-        for (unsigned i = 0; i < (asymmetric ? 3u : 1u); i++) {
-            static const int step[] = { 0, 1, -1 };
-            if (reads_back(t, m + (uint64_t)(int64_t)step[i], *exp10, v))
-                return m + (uint64_t)(int64_t)step[i];
-        }
+    for (int i = n; i < 17; i++)                    /* may miss where its neighbour does not */
+        scale *= 10;
+    for (; n < 17 && n <= p.many; n++, scale /= 10) {
+        uint64_t rest = all % scale * 2, m = all / scale + (rest > scale);
+        *exp10 = last + 17 - n;
+        if (rest == scale)                          /* a tie, or something that 17 digits make look like one */
+            m = first_digits(v, n, exp10);
+        if (reads_back(t, m, *exp10, v))
+            return m;
+        if (asymmetric && reads_back(t, m + 1, *exp10, v))
+            return m + 1;
+        if (asymmetric && reads_back(t, m - 1, *exp10, v))
+            return m - 1;
     }
-    *exp10 = exponent - 16;
+    *exp10 = last;
     return all;
 }
 

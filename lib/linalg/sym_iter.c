@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    DENSE_ROWS = 96,        /* up to here the dense solver is the faster one */
+    DENSE_ROWS = 128,       /* up to here the dense solver is the faster one */
     MOST_AT_ONCE = 64,      /* pairs that one run looks for; more come in several runs */
     BEYOND = 8,             /* the filter's edge is the estimate of this eigenvalue after the wanted ones */
     RESTARTS = 300,

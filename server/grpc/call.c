@@ -34,7 +34,6 @@ enum {
     MAX_SPARE = 256,
     READ_SECONDS = 30,          /* a client reads an answer within this and a second for each 64 KiB */
     READ_BYTES = 65536,
-    CUT = 16,                   /* calls cut off in one round */
 };
 
 static void on_last(pe_rpc *c, bool ok);
@@ -205,7 +204,8 @@ static void finish(pe_rpc *c)
 
 void pe_rpc_ref(pe_rpc *c) { atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed); }
 
-bool pe_rpc_try_ref(pe_rpc *c)
+/* Of a call found in `active`, lock held: false when it is ending. */
+static bool try_ref(pe_rpc *c)
 {
     int n = atomic_load(&c->refs);
     while (n > 0 && !atomic_compare_exchange_weak(&c->refs, &n, n + 1))
@@ -448,8 +448,9 @@ bool pe_rpc_begin_send(pe_rpc *c)
     return true;
 }
 
-static void try_end(pe_rpc *c, bool sent, bool end)
+static void try_end(pe_rpc *c, bool sent, bool end, const posenc_error *err)
 {
+    posenc_error draining = { 0 };
     pthread_mutex_lock(&c->g->lock);
     c->sending = c->sending && !sent;
     c->end |= end;
@@ -458,39 +459,46 @@ static void try_end(pe_rpc *c, bool sent, bool end)
     pthread_mutex_unlock(&c->g->lock);
     if (!now)
         return;
-    posenc_error err = { 0 };
-    if (quiet)
-        posenc_fail(&err, PE_BUSY, "UNAVAILABLE", "server", "draining", "another server, or try again");
-    pe_rpc_reply(c, NULL, quiet ? &err : NULL, 0);
+    if (!err && quiet) {
+        posenc_fail(&draining, PE_BUSY, "UNAVAILABLE", "server", "draining", "another server, or try again");
+        err = &draining;
+    }
+    pe_rpc_reply(c, NULL, err, 0);
 }
 
-void pe_rpc_sent(pe_rpc *c, bool ok) { try_end(c, true, !ok); }
-void pe_rpc_end(pe_rpc *c) { try_end(c, false, true); }
+void pe_rpc_sent(pe_rpc *c, bool ok) { try_end(c, true, !ok, NULL); }
+void pe_rpc_end(pe_rpc *c, const posenc_error *err) { try_end(c, false, true, err); }
+void pe_rpc_gone(pe_rpc *c) { try_end(c, false, true, NULL); }
 
 /* ---- upkeep ---- */
 
+pe_rpc *pe_rpc_next(pe_grpc *g, pe_rpc *c)
+{
+    pthread_mutex_lock(&g->lock);
+    pe_rpc *next = c ? c->next : g->active;     /* a call that is held stays in the list */
+    while (next && !try_ref(next))
+        next = next->next;
+    pthread_mutex_unlock(&g->lock);
+    if (c)
+        pe_rpc_unref(c);
+    return next;
+}
+
 void pe_rpc_expire(pe_grpc *g)
 {
-    pe_rpc *late[CUT];
-    int n = 0, owed[PE_NMETHODS] = { 0 };
+    int owed[PE_NMETHODS] = { 0 };
     int64_t now = pe_now_ns();
-    pthread_mutex_lock(&g->lock);
-    for (pe_rpc *c = g->active; c && n < CUT; c = c->next) {
+    for (pe_rpc *c = pe_rpc_next(g, NULL); c; c = pe_rpc_next(g, c)) {
         int64_t at = atomic_load(&c->expires_ns);
-        if (at && at < now && pe_rpc_try_ref(c)) {
-            atomic_store(&c->expires_ns, 0);
-            late[n++] = c;
-        }
+        if (at && at < now && atomic_compare_exchange_strong(&c->expires_ns, &at, 0))
+            grpc_call_cancel_with_status(c->core, GRPC_STATUS_DEADLINE_EXCEEDED, "the answer was not read in time", NULL);
     }
+    pthread_mutex_lock(&g->lock);
     for (int m = 0; m < PE_NMETHODS && g->nactive < MAX_ACTIVE; m++) {
         owed[m] = g->owed[m];
         g->owed[m] = 0;
     }
     pthread_mutex_unlock(&g->lock);
-    for (int i = 0; i < n; i++) {
-        grpc_call_cancel_with_status(late[i]->core, GRPC_STATUS_DEADLINE_EXCEEDED, "the answer was not read in time", NULL);
-        pe_rpc_unref(late[i]);
-    }
     for (int m = 0; m < PE_NMETHODS; m++)
         while (owed[m]-- > 0)
             add_slot(g, m);

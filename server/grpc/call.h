@@ -59,7 +59,7 @@ struct pe_grpc {
     int npollers;
     grpc_slice encodings, capabilities; /* answers that never change */
     pe_reflection *reflection;
-    bool shutting;                      /* main's thread alone: quiesced */
+    bool shutting, over;                /* main's thread alone: quiesced; the core has reported the end */
 
     pthread_mutex_t lock;               /* guards all below, and the fields of calls that say so */
     pthread_cond_t idle;                /* a call has ended while quiet */
@@ -112,8 +112,9 @@ struct pe_rpc {
 /* ---- call.c ---- */
 
 void pe_rpc_ref(pe_rpc *c);
-bool pe_rpc_try_ref(pe_rpc *c);                     /* of a call found in `active`, lock held: false when it is ending */
 void pe_rpc_unref(pe_rpc *c);
+/* Walks over the calls under way: returns the one after c (NULL: the first) with a reference, and gives back c's. */
+pe_rpc *pe_rpc_next(pe_grpc *g, pe_rpc *c);
 bool pe_rpc_post(pe_grpc *g, int method);           /* one more slot; false: no memory */
 void pe_rpc_poll(pe_grpc *g);                       /* a poller's life: events until the queue is shut down */
 void pe_rpc_expire(pe_grpc *g);                     /* cuts off clients that do not read; tries failed posts again */
@@ -134,7 +135,8 @@ void pe_rpc_expect(pe_rpc *c, uint64_t size);       /* sets expires_ns for an an
 /* For Watch and reflection, whose status may be sent while a message is on its way. */
 bool pe_rpc_begin_send(pe_rpc *c);                  /* lock held: false when ended or sending */
 void pe_rpc_sent(pe_rpc *c, bool ok);               /* the message is out; sends the status if it has become due */
-void pe_rpc_end(pe_rpc *c);                         /* the status is due: at once, or after the message */
+void pe_rpc_end(pe_rpc *c, const posenc_error *err);    /* the status is due: now, or after the message that is on its way */
+void pe_rpc_gone(pe_rpc *c);                        /* the same, as `cancelled` of a method */
 
 /* ---- methods.c ---- */
 

@@ -30,8 +30,6 @@ static void read_all(pe_exchange *x)
 {
     if (!pe_read_request(x))
         pe_service_resolve(x->service, x->request, &x->error);
-    free(x->body);
-    x->body = NULL;
 }
 
 /* ---- checking ---- */
@@ -166,6 +164,7 @@ enum MHD_Result pe_run_encoding(pe_exchange *x)
         read_all(x);
     }
     if (x->step == PE_CHECK) {
+        pe_drop_body(x);                /* the request has its own copy of what it needs */
         if (x->error.n || pe_select(x, &x->request->r.shape))
             return pe_answer_error(x);
         if (check(x, &x->request->r.shape, &ret))

@@ -95,9 +95,9 @@ struct pe_exchange {
 
     /* parking */
     atomic_int turn;
-    bool parked, gone;          /* guarded by the door's lock; gone: the client left */
+    bool parked;                /* guarded by the door's lock, as the links */
     pe_exchange *next, *prev;
-    void (*job)(pe_exchange *x);
+    void (*job)(pe_exchange *x);    /* what runs on the pool; NULL: the call */
 
     /* the answer */
     int status;
@@ -118,6 +118,7 @@ bool pe_park_job(pe_exchange *x, void (*job)(pe_exchange *x));
 bool pe_wait_allowed(pe_exchange *x);
 void pe_unwait(pe_exchange *x);
 
+void pe_drop_body(pe_exchange *x);              /* it has been read, or never will be */
 const char *pe_header(pe_exchange *x, const char *name);    /* the first field of that name; NULL: none */
 bool pe_loops_turn(pe_http *h);                 /* the door's own threads are alive */
 char *pe_http_gauges(pe_http *h);               /* lines for /metrics; malloc'ed */

@@ -70,6 +70,20 @@ static void refuse_method(pe_exchange *x, unsigned methods)
     pe_refuse(x, 405, "INVALID_ARGUMENT", "METHOD_NOT_ALLOWED", "method", x->method_name, x->allow);
 }
 
+static const char *output_at(const void *list, size_t i) { return ((const posenc_output *)list)[i].name; }
+
+/* Outputs that depend on parameters are checked again when they are known. */
+static bool has_output(pe_exchange *x, const posenc_encoding *e, const char *name)
+{
+    for (size_t i = 0; i < e->noutputs; i++)
+        if (!strcmp(e->outputs[i].name, name))
+            return true;
+    const char *near = posenc_nearest(name, output_at, e->outputs, e->noutputs);
+    posenc_fail(&x->error, PE_NOT_FOUND, "UNKNOWN_TENSOR", "tensor", name,
+                near ? "did you mean %s?" : "an output that GET /v1/encodings/%s lists", near ? near : e->name);
+    return false;
+}
+
 /* The container, and whether encoding and tensor can exist at all. */
 static void check_names(pe_exchange *x)
 {
@@ -78,11 +92,11 @@ static void check_names(pe_exchange *x)
     size_t used = 0;
     if (a->encoding[0]) {
         const posenc_encoding *e = posenc_encoding_named(a->encoding);
-        if (!e) {
-            x->refused = true;
+        if (!e)
             posenc_unknown_encoding(a->encoding, &x->error);
+        x->refused = !e || (a->tensor[0] && !has_output(x, e, a->tensor));
+        if (x->refused)
             return;
-        }
     }
     if (!a->ext[0] || posenc_format_named(a->ext, &a->format))
         return;

@@ -8,7 +8,7 @@ sources=$(find lib server clients/cli tests -name '*.[ch]' -not -path 'tests/gol
 
 # every header stands alone
 for h in $(find lib server clients/cli -name '*.h' -not -name list.h); do
-    gcc -std=c11 -D_GNU_SOURCE -fsyntax-only -Ilib -Iserver -Iclients/cli -Ibuild/release/gen -x c "$h" 2>/dev/null || say "$h does not stand alone"
+    gcc -std=c11 -D_GNU_SOURCE -fsyntax-only -iquote lib -iquote server -iquote clients/cli -Ibuild/release/gen -x c "$h" 2>/dev/null || say "$h does not stand alone"
 done
 # the public one also in C++
 g++ --version >/dev/null 2>&1 && { g++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only -Ilib -x c++ lib/posenc.h || say "lib/posenc.h is not C++"; }

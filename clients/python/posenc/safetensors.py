@@ -67,7 +67,8 @@ def _entry(name: str, entry: Any) -> Tuple[int, int, str, Tuple[int, ...]]:
 
 def widen_bfloat16(bits: Array) -> Array:
     """Bit patterns (uint16) of bfloat16 as float32 of the same values."""
-    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    wide: Array = bits.astype(np.uint32) << np.uint32(16)
+    return wide.view(np.float32)
 
 
 def load(data: Union[bytes, bytearray, memoryview]) -> Tuple[Dict[str, Array], Dict[str, str], Dict[str, str]]:

@@ -52,6 +52,13 @@ class _Reader(io.RawIOBase):
 
     def __init__(self, wire: _Wire) -> None:
         self._wire = wire
+        wire.readers += 1
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._wire.readers -= 1
+            self._wire.close_if_done()
 
     def readable(self) -> bool:
         return True
@@ -64,12 +71,14 @@ class _Reader(io.RawIOBase):
 
 
 class _Wire:
-    """What http.client needs of a socket."""
+    """What http.client needs of a socket. Like a socket's, its close waits for its readers."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self.sock = sock
         self.deadline = deadline
         self.received = 0
+        self.readers = 0
+        self._closing = False
 
     def makefile(self, mode: str) -> io.BufferedReader:
         return io.BufferedReader(_Reader(self), 1 << 16)
@@ -81,7 +90,12 @@ class _Wire:
             self.sock.sendall(view[at : at + _CHUNK])
 
     def close(self) -> None:
-        self.sock.close()
+        self._closing = True
+        self.close_if_done()
+
+    def close_if_done(self) -> None:
+        if self._closing and not self.readers:
+            self.sock.close()
 
 
 class _Connection(http.client.HTTPConnection):
@@ -244,6 +258,7 @@ class Pool:
             connection.request(method, self.prefix + target, body, dict(headers))
             response = connection.getresponse()
             answer = Answer(response.status, response.headers, _receive(response, max_bytes))
+            response.close()
             done = not response.will_close
             return answer
         except socket.timeout as e:

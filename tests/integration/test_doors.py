@@ -1,0 +1,198 @@
+"""One request, two doors, one cache: every encoding gives the same bytes and digest whichever way it is asked."""
+import io
+import json
+import struct
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import grpc
+import numpy as np
+import pytest
+from google.rpc import error_details_pb2, status_pb2
+from wire import Stub, array_of, json_body, request, service, tensor_pb2
+
+
+@pytest.fixture(scope="module")
+def stub(server):
+    s = Stub(server.grpc)
+    yield s
+    s.close()
+
+
+def encodings(server):
+    return json.loads(server.get("/v1/encodings"))["encodings"]
+
+
+def post(server, path, body, media="application/json"):
+    r = urllib.request.Request(server.url + path, body, {"Content-Type": media})
+    return urllib.request.urlopen(r, timeout=60)
+
+
+def typed(descriptor, query):
+    """The example's query string as typed parameters."""
+    kinds = {p["name"]: p["type"] for p in descriptor["parameters"]}
+    read = {"int": int, "real": float, "bool": lambda v: v == "true", "enum": str, "text": str,
+            "reals": lambda v: [float(x) for x in v.split(",")]}
+    return {name: read[kinds[name]](value) for name, value in urllib.parse.parse_qsl(query.replace(" ", "&"))}
+
+
+def safetensors(tensors):
+    """A safetensors file of int64 and float64 arrays."""
+    head, data = {}, b""
+    for name, a in tensors.items():
+        a = np.asarray(a)
+        head[name] = {"dtype": {"int64": "I64", "float64": "F64"}[str(a.dtype)], "shape": list(a.shape),
+                      "data_offsets": [len(data), len(data) + a.nbytes]}
+        data += a.tobytes()
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def npz(data):
+    return dict(np.load(io.BytesIO(data)))
+
+
+def streamed(stub, q):
+    chunks = list(stub.stream(q, timeout=60))
+    data = b"".join(c.data for c in chunks[1:])
+    header, at, out = chunks[0].header, 0, {}
+    for t in header.tensors:
+        size = int(np.prod(t.shape, dtype=np.int64)) * {0: 4, 1: 8, 2: 2, 3: 2, 4: 4, 5: 8, 6: 1}[t.dtype]
+        t.data = data[at:at + size]
+        at += size
+        out[t.name] = array_of(t)
+    assert at == len(data) == chunks[0].total_size
+    assert [c.offset for c in chunks[1:]] == list(np.cumsum([0] + [len(c.data) for c in chunks[1:]])[:-1])
+    return header.digest, out
+
+
+def same(a, b):
+    assert a.keys() == b.keys()
+    for name in a:
+        assert a[name].dtype == b[name].dtype and a[name].shape == b[name].shape, name
+        assert a[name].tobytes() == b[name].tobytes(), name
+
+
+def test_sweep(server, stub):
+    """GET, POST as JSON, POST as safetensors, Encode and EncodeStream: one digest, one computation, the same bytes."""
+    names = [e["name"] for e in encodings(server)]
+    assert names == [e.name for e in stub.list(service.ListEncodingsRequest()).encodings]
+    for e in encodings(server):
+        name, params = e["name"], typed(e, e["example"])
+        graph = e.get("example_graph")
+        path = f"/v1/encodings/{name}.npz"
+        with post(server, path, json.dumps(json_body(params, graph=graph)).encode()) as r:
+            by_json, digest = npz(r.read()), r.headers["Content-Location"].split("/")[3].split(".")[0]
+        before = server.metric("posenc_computations_total")
+        query = urllib.parse.urlencode({k: str(v).lower() if isinstance(v, bool) else ",".join(map(repr, v)) if isinstance(v, list) else v
+                                        for k, v in params.items()})
+        answers = [npz(server.get(f"/v1/results/{digest}.npz"))]
+        if graph:
+            tensors = {"edge_index": np.array(graph["edge_index"], np.int64)}
+            with post(server, f"{path}?{query}&num_nodes={graph['num_nodes']}", safetensors(tensors), "application/vnd.safetensors") as r:
+                answers.append(npz(r.read()))
+        else:
+            answers.append(npz(server.get(f"{path}?{query}")))
+        q = request(name, params, graph=graph)
+        answer, call = stub.encode.with_call(q)
+        assert answer.digest == digest
+        answers.append({t.name: array_of(t) for t in answer.tensors})
+        trailers = dict(call.trailing_metadata())
+        assert trailers["posenc-cache"] == "hit" and trailers["posenc-digest"] == digest
+        stream_digest, tensors = streamed(stub, q)
+        assert stream_digest == digest
+        answers.append(tensors)
+        for a in answers:
+            a.pop("__posenc__.json", None)
+            same({k: v for k, v in by_json.items() if k != "__posenc__.json"}, a)
+        assert server.metric("posenc_computations_total") == before, f"{name} was computed again"
+
+
+def details(error):
+    status = status_pb2.Status.FromString(dict(error.trailing_metadata())["grpc-status-details-bin"])
+    out = {}
+    for d in status.details:
+        for kind in (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest, error_details_pb2.RetryInfo, error_details_pb2.ResourceInfo):
+            if d.Is(kind.DESCRIPTOR):
+                message = kind()
+                d.Unpack(message)
+                out[kind.DESCRIPTOR.name] = message
+    return out
+
+
+BAD = [   # encoding, parameters, graph, field in the fault
+    ("sinusoidal", {"num_positions": 4}, None, "embedding_dim"),
+    ("sinusoidal", {"embedding_dim": 0, "num_positions": 4}, None, "embedding_dim"),
+    ("sinusoidal", {"embedding_dim": 7, "num_positions": 4}, None, "embedding_dim"),
+    ("sinusoidal", {"embedding_dim": 8}, None, "num_positions"),
+    ("sinusoidal", {"embedding_dim": 1 << 20, "num_positions": 1 << 50}, None, None),
+    ("laplacian", {"k": 2}, None, "graph"),
+    ("laplacian", {"k": 0}, {"num_nodes": 2, "edge_index": [[0], [1]]}, "k"),
+    ("laplacian", {"k": 2}, {"num_nodes": 2, "edge_index": [[0], [2]]}, "graph.edge_index[1][0]"),
+    ("laplacian", {"k": 2}, {"num_nodes": 2, "edge_index": [[0, 1], [1, 0]], "edge_weight": [1.0, 2.0]}, "graph.edge_"),
+    ("laplacian", {"k": 2}, {"num_nodes": 2, "edge_index": [[0], [1]], "edge_weight": [-1.0]}, "graph.edge_weight[0]"),
+    ("laplacian", {"k": 2, "max_freqs": 2}, {"num_nodes": 2, "edge_index": [[0], [1]]}, "max_freqs"),
+    ("sinusoidal", {"embedding_dim": 8, "num_positions": 4}, {"num_nodes": 2, "edge_index": [[0], [1]]}, "graph"),
+]
+
+
+@pytest.mark.parametrize("case", BAD, ids=range(len(BAD)))
+def test_bad_requests_agree(server, stub, case):
+    """The same fault over both doors: field, status, reason."""
+    encoding, params, graph, field = case
+    with pytest.raises(urllib.error.HTTPError) as e:
+        post(server, f"/v1/encodings/{encoding}.npz", json.dumps(json_body(params, graph=graph)).encode())
+    problem = json.loads(e.value.read())
+    assert e.value.code == problem["status"] == 400
+    assert e.value.headers["Content-Type"] == "application/problem+json"
+    if field:
+        assert any(f["field"].startswith(field) for f in problem["errors"]), problem
+    assert all(f["allowed"] and f["reason"] for f in problem["errors"])
+    with pytest.raises(grpc.RpcError) as g:
+        stub.encode(request(encoding, params, graph=graph))
+    assert g.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    d = details(g.value)
+    assert d["ErrorInfo"].domain == "posenc" and d["ErrorInfo"].reason == problem["reason"]
+    assert {v.field for v in d["BadRequest"].field_violations} == {f["field"] for f in problem["errors"]}
+
+
+def test_not_found_suggests(server, stub):
+    with pytest.raises(urllib.error.HTTPError) as e:
+        server.get("/v1/encodings/sinusiodal.npz?embedding_dim=8&num_positions=2")
+    assert e.value.code == 404 and "sinusoidal" in e.value.read().decode()
+    with pytest.raises(grpc.RpcError) as g:
+        stub.encode(request("sinusoidal", {"embedding_dim": 8, "num_positions": 2, "rev": 99}))
+    assert g.value.code() == grpc.StatusCode.NOT_FOUND and details(g.value)["ErrorInfo"].reason == "REVISION_GONE"
+
+
+def test_dtypes(server, stub):
+    """The four element types round the same float64 once; bfloat16 travels as float32 in npz."""
+    params = {"embedding_dim": 16, "num_positions": 50}
+    exact = npz(server.get("/v1/encodings/sinusoidal.npz?embedding_dim=16&num_positions=50&dtype=float64"))["table"]
+    for dtype in ("float32", "float64", "float16"):
+        a = npz(server.get(f"/v1/encodings/sinusoidal.npz?embedding_dim=16&num_positions=50&dtype={dtype}"))["table"]
+        assert a.dtype == dtype and np.array_equal(a, exact.astype(dtype))
+    b = stub.encode(request("sinusoidal", {**params, "dtype": "bfloat16"})).tensors[0]
+    assert b.dtype == tensor_pb2.BFLOAT16
+    widened = npz(server.get("/v1/encodings/sinusoidal.npz?embedding_dim=16&num_positions=50&dtype=bfloat16"))["table"]
+    assert np.array_equal(array_of(b), widened) and np.abs(widened - exact).max() < 2 ** -8
+
+
+def test_rows_and_tensors(server, stub):
+    whole = npz(server.get("/v1/encodings/sinusoidal.npz?embedding_dim=16&num_positions=50"))["table"]
+    part = np.load(io.BytesIO(server.get("/v1/encodings/sinusoidal/table.npy?embedding_dim=16&num_positions=50&rows=10:20")))
+    assert np.array_equal(part, whole[10:20])
+    q = request("sinusoidal", {"embedding_dim": 16, "num_positions": 50})
+    q.rows_begin, q.rows_end = 10, 20
+    assert np.array_equal(array_of(stub.encode(q).tensors[0]), part)
+
+
+def test_explain_computes_nothing(server, stub):
+    before = server.metric("posenc_computations_total")
+    e = json.loads(server.get("/v1/encodings/sinusoidal.npz?embedding_dim=1022&num_positions=1234&explain=true"))
+    assert e["tensors"]["table"]["shape"] == [1234, 1022] and e["cached"] == "no" and e["key"].startswith("sinusoidal/1 ")
+    q = request("sinusoidal", {"embedding_dim": 1022, "num_positions": 1234, "explain": True})
+    assert json.loads(stub.encode(q).explanation)["digest"] == e["digest"]
+    assert server.metric("posenc_computations_total") == before
