@@ -202,7 +202,8 @@ posenc_status posenc_set_int(const posenc_table *t, const posenc_param *row, voi
 posenc_status posenc_set_real(const posenc_table *t, const posenc_param *row, void *params, double v, posenc_error *err);
 posenc_status posenc_set_bool(const posenc_table *t, const posenc_param *row, void *params, bool v, posenc_error *err);
 posenc_status posenc_set_enum(const posenc_table *t, const posenc_param *row, void *params, int v, posenc_error *err);
-posenc_status posenc_set_reals(const posenc_table *t, const posenc_param *row, void *params, const double *v, size_t n,
+/* Folds -0 in v to 0 in place: they are one number. */
+posenc_status posenc_set_reals(const posenc_table *t, const posenc_param *row, void *params, double *v, size_t n,
                                posenc_error *err);
 posenc_status posenc_set_tensor(const posenc_table *t, const posenc_param *row, void *params, const posenc_tensor *v,
                                 posenc_error *err);

@@ -42,7 +42,7 @@ static posenc_status read_all(int fd, const char *path, const char *field, posen
             return PE_OK;
         }
         n += (size_t)k;
-        if (n + 1 == cap && n == (size_t)s.st_size && S_ISREG(s.st_mode)) {     /* the usual end of a regular file */
+        if (n + 1 == cap && n == (size_t)s.st_size && S_ISREG(s.st_mode)) { /* the usual end of a regular file */
             p[n] = 0;
             *bytes = p;
             *size = n;
@@ -52,7 +52,8 @@ static posenc_status read_all(int fd, const char *path, const char *field, posen
     return no_memory(field, err);
 }
 
-posenc_status input_file(const char *path, const char *field, posenc_arena *a, const char **bytes, size_t *size, posenc_error *err)
+posenc_status input_file(const char *path, const char *field, posenc_arena *a, const char **bytes, size_t *size,
+                         posenc_error *err)
 {
     int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
     if (fd < 0)
@@ -89,8 +90,8 @@ static posenc_status read_ints(js array, const char *field, int64_t *out, posenc
     return PE_OK;
 }
 
-static posenc_status read_list(js v, const char *field, const char *name, posenc_dtype type, posenc_arena *a, posenc_tensor *t,
-                               posenc_error *err)
+static posenc_status read_list(js v, const char *field, const char *name, posenc_dtype type, posenc_arena *a,
+                               posenc_tensor *t, posenc_error *err)
 {
     js e;
     size_t i = 0;
@@ -174,9 +175,11 @@ static posenc_status read_json(const order *o, const char *s, size_t n, posenc_a
     js root, key, v;
     posenc_status st = PE_OK;
     if (!js_open(s, n, &root) || js_kind(root) != '{')
-        return posenc_fail(err, PE_INVALID, "INVALID_JSON", "graph", o->graph, "{\"num_nodes\": N, \"edge_index\": [[..], [..]]}");
+        return posenc_fail(err, PE_INVALID, "INVALID_JSON", "graph", o->graph,
+                           "{\"num_nodes\": N, \"edge_index\": [[..], [..]]}");
     if (count(root) > PE_MAX_OUTPUTS)
-        return posenc_fail(err, PE_INVALID, "INVALID_JSON", "graph", o->graph, "num_nodes, edge_index, edge_weight, directed, ptr");
+        return posenc_fail(err, PE_INVALID, "INVALID_JSON", "graph", o->graph,
+                           "num_nodes, edge_index, edge_weight, directed, ptr");
     for (js_walk w = js_begin(root); js_next(&w, &key, &v) && !st;)
         st = named_before(root, key) ? wrong("graph", key, "every name once", err) : read_member(o, key, v, a, in, err);
     return st;
@@ -187,8 +190,8 @@ static posenc_status read_json(const order *o, const char *s, size_t n, posenc_a
 static posenc_status add(input *in, const posenc_tensor *t, size_t n, const char *field, posenc_error *err)
 {
     if (in->n + n > PE_MAX_OUTPUTS)
-        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", field, posenc_text("%zu tensors", in->n + n).s, "at most %d tensors",
-                           PE_MAX_OUTPUTS);
+        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", field, posenc_text("%zu tensors", in->n + n).s,
+                           "at most %d tensors", PE_MAX_OUTPUTS);
     if (n)
         memcpy(in->tensor + in->n, t, n * sizeof *t);
     in->n += n;
@@ -196,7 +199,8 @@ static posenc_status add(input *in, const posenc_tensor *t, size_t n, const char
 }
 
 /* A .npy file is one tensor, called `name`. */
-static posenc_status read_npy(const char *path, const char *field, const char *name, posenc_arena *a, input *in, posenc_error *err)
+static posenc_status read_npy(const char *path, const char *field, const char *name, posenc_arena *a, input *in,
+                              posenc_error *err)
 {
     const char *bytes;
     size_t size;

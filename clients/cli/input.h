@@ -16,6 +16,7 @@ typedef struct input {
 
 posenc_status input_read(const order *o, posenc_arena *a, input *out, posenc_error *err);
 /* The whole file and a NUL after it, of any kind that can be read (pipes too). */
-posenc_status input_file(const char *path, const char *field, posenc_arena *a, const char **bytes, size_t *size, posenc_error *err);
+posenc_status input_file(const char *path, const char *field, posenc_arena *a, const char **bytes, size_t *size,
+                         posenc_error *err);
 
 #endif

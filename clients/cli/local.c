@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *output_name(const void *list, size_t i) { return ((const posenc_result *)list)->tensor[i].name; }
+static const char *output_name(const void *list, size_t i)
+{
+    return ((const posenc_result *)list)->tensor[i].name;
+}
 
 static posenc_status select_tensor(const char *name, local *l, posenc_error *err)
 {
@@ -21,7 +24,8 @@ static posenc_status select_tensor(const char *name, local *l, posenc_error *err
         used += k > 0 ? (size_t)k : 0;
     }
     const char *near = posenc_nearest(name, output_name, r, (size_t)r->ntensors);
-    return posenc_fail(err, PE_NOT_FOUND, "UNKNOWN_TENSOR", "tensor", name, near ? "did you mean %s?" : "one of: %s", near ? near : names);
+    return posenc_fail(err, PE_NOT_FOUND, "UNKNOWN_TENSOR", "tensor", name, near ? "did you mean %s?" : "one of: %s",
+                       near ? near : names);
 }
 
 posenc_status local_resolve(const order *o, const input *in, posenc_arena *a, local *l, posenc_error *err)
@@ -35,7 +39,7 @@ posenc_status local_resolve(const order *o, const input *in, posenc_arena *a, lo
         posenc_request_set(r, o->params[i].name, o->params[i].value, strlen(o->params[i].value), err);
     if (in->n || in->num_nodes >= 0)
         posenc_request_tensors(r, in->tensor, in->n, in->num_nodes, in->directed, err);
-    if (posenc_resolve(r, err) || err->status)
+    if (err->status || posenc_resolve(r, err))
         return err->status;
     l->result = r->shape;
     return o->tensor ? select_tensor(o->tensor, l, err) : PE_OK;
@@ -53,7 +57,10 @@ posenc_status local_check(const local *l, posenc_format f, posenc_error *err)
     return st;
 }
 
-static uint64_t round_up(uint64_t n) { return (n + 63) & ~(uint64_t)63; }
+static uint64_t round_up(uint64_t n)
+{
+    return (n + 63) & ~(uint64_t)63;
+}
 
 posenc_status local_compute(local *l, posenc_context *ctx, posenc_error *err)
 {
@@ -63,7 +70,8 @@ posenc_status local_compute(local *l, posenc_context *ctx, posenc_error *err)
     char *p = l->request.size < SIZE_MAX / 4 ? aligned_alloc(64, (size_t)total) : NULL;
     l->memory = p;
     if (!p)
-        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", posenc_text("%llu bytes", (unsigned long long)l->request.size).s,
+        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory",
+                           posenc_text("%llu bytes", (unsigned long long)l->request.size).s,
                            "a smaller result, or more memory");
     for (int i = 0; i < l->result.ntensors; i++) {
         l->result.tensor[i].data = p;
@@ -85,7 +93,8 @@ const char *local_explain(const local *l, posenc_arena *a, size_t *size)
     if (!s)
         return NULL;
 #define PUT(...) n += (size_t)snprintf(s + n, cap - n, __VA_ARGS__)
-    PUT("{\"encoding\":\"%s\",\"revision\":%d,\"digest\":\"%s\",\"key\":\"", r->encoding->name, r->encoding->revision, r->digest);
+    PUT("{\"encoding\":\"%s\",\"revision\":%d,\"digest\":\"%s\",\"key\":\"", r->encoding->name, r->encoding->revision,
+        r->digest);
     for (const char *k = r->key; *k && n + 1024 < cap; k++)
         PUT("%s%c", *k == '"' || *k == '\\' ? "\\" : "", *k);
     PUT("\",\"params\":%s,\"tensors\":{", r->params_json);
@@ -96,8 +105,8 @@ const char *local_explain(const local *l, posenc_arena *a, size_t *size)
             PUT("%s%lld", k ? "," : "", (long long)t->shape[k]);
         PUT("],\"bytes\":%llu}", (unsigned long long)posenc_tensor_size(t));
     }
-    PUT("},\"bytes\":%llu,\"cost\":{\"seconds\":%.9g,\"scratch_bytes\":%llu}}", (unsigned long long)r->size, r->cost.ns * 1e-9,
-        (unsigned long long)r->cost.scratch);
+    PUT("},\"bytes\":%llu,\"cost\":{\"seconds\":%.9g,\"scratch_bytes\":%llu}}", (unsigned long long)r->size,
+        r->cost.ns * 1e-9, (unsigned long long)r->cost.scratch);
 #undef PUT
     *size = n;
     return s;

@@ -106,8 +106,8 @@ static posenc_status set_url(order *o, const char *v, posenc_error *err)
 
 /* ---- the command line ---- */
 
-static const char *const own[] = { "graph", "weights", "num_nodes", "directed", "input", "format", "tensor", "rows", "data",
-                                   "output", "url", "deadline", "help", "version" };
+static const char *const own[] = { "graph", "weights", "num_nodes", "directed", "input",    "format", "tensor",
+                                   "rows",  "data",    "output",    "url",      "deadline", "help",   "version" };
 enum { NOWN = sizeof own / sizeof own[0] };
 
 static bool is_own(const char *name)
@@ -132,8 +132,9 @@ static posenc_status set_own(order *o, const char *name, const char *v, posenc_a
     case 'u': return set_url(o, v, err);
     default: break;
     }
-    return !strcmp(name, "data") ? set_data(o, v, err)
-           : !strcmp(name, "deadline") ? set_deadline(o, v, err) : set_directed(o, v, err);
+    return !strcmp(name, "data")       ? set_data(o, v, err)
+           : !strcmp(name, "deadline") ? set_deadline(o, v, err)
+                                       : set_directed(o, v, err);
 }
 
 /* A flag may stand alone where it means true: our --directed, and switches of the encoding. */
@@ -145,8 +146,8 @@ static bool may_stand_alone(const order *o, const char *name)
 }
 
 typedef struct argument {
-    const char *name, *value;       /* value NULL: not in this word */
-    bool flag;                      /* --name or -o; otherwise name=value, or a lone word (value NULL) */
+    const char *name, *value; /* value NULL: not in this word */
+    bool flag;                /* --name or -o; otherwise name=value, or a lone word (value NULL) */
 } argument;
 
 static argument split(const char *word, posenc_arena *a)

@@ -63,7 +63,8 @@ static posenc_status replace(const char *path, mode_t mode, const posenc_piece *
     return st;
 }
 
-posenc_status output_write(const char *path, const posenc_piece *piece, size_t n, const posenc_context *ctx, posenc_error *err)
+posenc_status output_write(const char *path, const posenc_piece *piece, size_t n, const posenc_context *ctx,
+                           posenc_error *err)
 {
     struct stat s;
     if (!path)
@@ -76,7 +77,7 @@ posenc_status output_write(const char *path, const posenc_piece *piece, size_t n
             st = cannot(path, err);
         return st;
     }
-    char *real = there ? realpath(path, NULL) : NULL;       /* through a symbolic link, so that the link stays */
+    char *real = there ? realpath(path, NULL) : NULL; /* through a symbolic link, so that the link stays */
     posenc_status st = replace(real ? real : path, there ? s.st_mode & 07777 : usual_mode(), piece, n, ctx, err);
     free(real);
     return st;

@@ -25,17 +25,38 @@ typedef struct job {
     posenc_error *err;
 } job;
 
-static bool is_binary(posenc_format f) { return f != PE_json && f != PE_csv; }
+static bool is_binary(posenc_format f)
+{
+    return f != PE_json && f != PE_csv;
+}
 
 /* On a terminal without -o and --format people get a summary. */
-static bool wants_summary(const order *o) { return !o->has_format && !o->output && isatty(STDOUT_FILENO); }
+static bool wants_summary(const order *o)
+{
+    return !o->has_format && !o->output && isatty(STDOUT_FILENO);
+}
 
 static int refuse_terminal(const job *j)
 {
     const order *o = &j->order;
     if (o->what != ENCODE || !o->has_format || o->output || !is_binary(o->format) || !isatty(STDOUT_FILENO))
         return DONE;
-    posenc_fail(j->err, PE_INVALID, "USAGE", "format", posenc_format_name(o->format), "-o FILE or a pipe: a terminal cannot show binary data");
+    posenc_fail(j->err, PE_INVALID, "USAGE", "format", posenc_format_name(o->format),
+                "-o FILE or a pipe: a terminal cannot show binary data");
+    return INVALID;
+}
+
+/* Said here, because a server would speak of bodies, not of flags. */
+static int require_graph(const job *j)
+{
+    const order *o = &j->order;
+    const posenc_encoding *e = posenc_encoding_named(o->encoding);
+    bool given = o->graph || o->ninputs;
+    for (size_t i = 0; i < o->nparams; i++)
+        given |= !strcmp(o->params[i].name, "graph");
+    if (!e || e->input != PE_GRAPH || given)
+        return DONE;
+    posenc_fail(j->err, PE_INVALID, "MISSING_PARAMETER", "graph", "absent", "--graph FILE (posenc --help says which)");
     return INVALID;
 }
 
@@ -71,7 +92,10 @@ static char *list_here(const order *o)
     return posenc_describe_all();
 }
 
-static char *describe_here(const order *o) { return posenc_describe(posenc_encoding_named(o->encoding)); }
+static char *describe_here(const order *o)
+{
+    return posenc_describe(posenc_encoding_named(o->encoding));
+}
 
 static int list(job *j)
 {
@@ -238,6 +262,8 @@ static int run(job *j)
     if (o->help)
         return describe(j, true);
     int rc = refuse_terminal(j);
+    if (!rc)
+        rc = require_graph(j);
     if (!rc)
         rc = exit_code(input_read(o, j->arena, &j->input, j->err));
     if (rc)

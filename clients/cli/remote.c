@@ -8,7 +8,7 @@
 #include <strings.h>
 #include <time.h>
 
-enum { ATTEMPTS = 3, LONG_VALUE = 1024 };      /* longer lists travel in the body: targets are limited to 8 KiB */
+enum { ATTEMPTS = 3, LONG_VALUE = 1024 }; /* longer lists travel in the body: targets are limited to 8 KiB */
 
 void answer_fini(answer *a)
 {
@@ -49,7 +49,7 @@ static size_t on_header(char *data, size_t one, size_t n, void *user)
     (void)one;
     snprintf(line, sizeof line, "%.*s", n < sizeof line ? (int)n : (int)sizeof line - 1, data);
     line[strcspn(line, "\r\n")] = 0;
-    if (!strncmp(line, "HTTP/", 5)) {           /* a new head: what an interim answer said is void */
+    if (!strncmp(line, "HTTP/", 5)) { /* a new head: what an interim answer said is void */
         a->nwarnings = 0;
         a->retry_after_s = -1;
     } else if ((v = header(line, "Posenc-Warning")) && a->nwarnings < MAX_WARNINGS) {
@@ -70,7 +70,7 @@ static int on_progress(void *user, curl_off_t dt, curl_off_t dn, curl_off_t ut, 
 
 typedef struct exchange {
     const char *url;
-    const char *body;               /* safetensors; NULL: GET */
+    const char *body; /* safetensors; NULL: GET */
     size_t size;
 } exchange;
 
@@ -132,7 +132,17 @@ static CURLcode exchange_once(const exchange *x, const watch *w, answer *a, char
 static int code_of(long http)
 {
     switch (http) {
-    case 400: case 405: case 406: case 409: case 411: case 412: case 413: case 414: case 415: case 416: case 431: return INVALID;
+    case 400:
+    case 405:
+    case 406:
+    case 409:
+    case 411:
+    case 412:
+    case 413:
+    case 414:
+    case 415:
+    case 416:
+    case 431: return INVALID;
     case 404: return NOT_FOUND;
     case 504: return TOO_LATE;
     case 422: return FAILED;
@@ -149,14 +159,16 @@ static int refused(const answer *a, posenc_error *err)
     posenc_status st = a->status == 404 ? PE_NOT_FOUND : PE_INVALID;
     for (js_walk w = js_begin(problem ? js_member(root, "errors") : (js){ NULL }); js_next(&w, NULL, &fault);)
         posenc_fail(err, st, js_text(js_member(fault, "reason"), reason, sizeof reason),
-                    js_text(js_member(fault, "field"), field, sizeof field), js_text(js_member(fault, "value"), value, sizeof value),
-                    "%s", js_text(js_member(fault, "allowed"), allowed, sizeof allowed));
+                    js_text(js_member(fault, "field"), field, sizeof field),
+                    js_text(js_member(fault, "value"), value, sizeof value), "%s",
+                    js_text(js_member(fault, "allowed"), allowed, sizeof allowed));
     if (err->n == before) {
         js detail = problem ? js_member(root, "detail") : (js){ NULL };
         if (problem && !js_kind(detail))
             detail = js_member(root, "title");
         snprintf(status, sizeof status, "HTTP %ld", a->status);
-        posenc_fail(err, st, "SERVER", "server", status, "%s", js_kind(detail) ? js_text(detail, allowed, sizeof allowed) : "200");
+        posenc_fail(err, st, "SERVER", "server", status, "%s",
+                    js_kind(detail) ? js_text(detail, allowed, sizeof allowed) : "200");
     }
     return code_of(a->status);
 }
@@ -172,7 +184,8 @@ static int unreachable(const order *o, CURLcode rc, const char *words, posenc_er
                     posenc_status_meaning(PE_DEADLINE));
         return TOO_LATE;
     }
-    posenc_fail(err, PE_BUSY, "TRANSPORT", "url", o->url, "a server that answers: %s", words[0] ? words : curl_easy_strerror(rc));
+    posenc_fail(err, PE_BUSY, "TRANSPORT", "url", o->url, "a server that answers: %s",
+                words[0] ? words : curl_easy_strerror(rc));
     return SERVER;
 }
 
@@ -182,7 +195,8 @@ static bool worth_retrying(CURLcode rc, const answer *a)
 {
     if (rc == CURLE_OK)
         return a->status == 503;
-    return rc == CURLE_COULDNT_CONNECT || ((rc == CURLE_GOT_NOTHING || rc == CURLE_RECV_ERROR || rc == CURLE_SEND_ERROR) && !a->status);
+    return rc == CURLE_COULDNT_CONNECT ||
+           ((rc == CURLE_GOT_NOTHING || rc == CURLE_RECV_ERROR || rc == CURLE_SEND_ERROR) && !a->status);
 }
 
 /* Full jitter, so that many commands that failed together do not come back together. False: not within the deadline. */
@@ -239,7 +253,7 @@ static void put(url *u, const char *text)
 
 static void put_escaped(url *u, const char *text)
 {
-    char *e = *text ? curl_easy_escape(NULL, text, 0) : NULL;       /* length 0 means: measure it */
+    char *e = *text ? curl_easy_escape(NULL, text, 0) : NULL; /* length 0 means: measure it */
     if (e)
         put(u, e);
     u->failed |= *text && !e;
@@ -336,8 +350,8 @@ static bool make_body(const posenc_result *r, posenc_arena *a, const char **byte
     return p != NULL;
 }
 
-int remote_encode(const order *o, const input *in, posenc_format format, bool explain, posenc_arena *a, watch *w, answer *out,
-                  posenc_error *err)
+int remote_encode(const order *o, const input *in, posenc_format format, bool explain, posenc_arena *a, watch *w,
+                  answer *out, posenc_error *err)
 {
     url u = { 0 };
     exchange x = { 0 };

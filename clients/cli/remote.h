@@ -22,8 +22,8 @@ typedef struct answer {
 /* GET of a path below the server's address. Both return an exit code and put what went wrong into err. */
 int remote_get(const order *o, const char *path, watch *w, answer *out, posenc_error *err);
 /* The request itself, as `format`; explain: only the words about it. */
-int remote_encode(const order *o, const input *in, posenc_format format, bool explain, posenc_arena *a, watch *w, answer *out,
-                  posenc_error *err);
+int remote_encode(const order *o, const input *in, posenc_format format, bool explain, posenc_arena *a, watch *w,
+                  answer *out, posenc_error *err);
 void answer_fini(answer *a);
 
 #endif

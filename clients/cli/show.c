@@ -7,38 +7,39 @@
 
 void show_usage(void)
 {
-    fputs("posenc - positional encodings, computed exactly\n"
-          "\n"
-          "  posenc list                        the encodings\n"
-          "  posenc NAME --help                 the parameters of one\n"
-          "  posenc describe NAME               the same as JSON, with a JSON Schema\n"
-          "  posenc NAME [--param value ...]    compute\n"
-          "  posenc explain NAME [...]          what would be computed: parameters, key, digest, shapes, bytes\n"
-          "  posenc --version\n"
-          "\n"
-          "Parameters: --embedding-dim 64, --embedding_dim=64 and embedding_dim=64 are the same.\n"
-          "\n"
-          "input\n"
-          "  --graph FILE          JSON {\"num_nodes\", \"edge_index\", ...}; .npy edge list [2, edges]; npz or safetensors\n"
-          "                        with edge_index, edge_weight, ptr; - is standard input\n"
-          "  --num-nodes N         where the file does not say it\n"
-          "  --directed            edges have a direction\n"
-          "  --weights FILE.npy    one weight an edge\n"
-          "  --input NAME=FILE.npy a tensor parameter\n"
-          "output\n"
-          "  -o FILE               written whole or not at all; the format by its extension\n"
-          "  --format WORD         json npy npz safetensors bin csv\n"
-          "  --tensor NAME         one of the outputs\n"
-          "  --rows a:b            rows a .. b-1\n"
-          "  --data WORD           json holds numbers as nested (default), flat, base64\n"
-          "where\n"
-          "  --url http://HOST:PORT  ask a server instead of computing here: the same request, the same bytes\n"
-          "  --deadline S          give up after S seconds\n"
-          "\n"
-          "Without -o and --format: a summary on a terminal, JSON into a pipe.\n"
-          "Exit status: 0 done, 2 invalid request, 3 no such thing, 4 server or network, 5 deadline, 1 anything else.\n"
-          "POSENC_API_KEY is sent to --url as a bearer token.\n",
-          stdout);
+    fputs(
+        "posenc - positional encodings, computed exactly\n"
+        "\n"
+        "  posenc list                        the encodings\n"
+        "  posenc NAME --help                 the parameters of one\n"
+        "  posenc describe NAME               the same as JSON, with a JSON Schema\n"
+        "  posenc NAME [--param value ...]    compute\n"
+        "  posenc explain NAME [...]          what would be computed: parameters, key, digest, shapes, bytes\n"
+        "  posenc --version\n"
+        "\n"
+        "Parameters: --embedding-dim 64, --embedding_dim=64 and embedding_dim=64 are the same.\n"
+        "\n"
+        "input\n"
+        "  --graph FILE          JSON {\"num_nodes\", \"edge_index\", ...}; .npy edge list [2, edges]; npz or safetensors\n"
+        "                        with edge_index, edge_weight, ptr; - is standard input\n"
+        "  --num-nodes N         where the file does not say it\n"
+        "  --directed            edges have a direction\n"
+        "  --weights FILE.npy    one weight an edge\n"
+        "  --input NAME=FILE.npy a tensor parameter\n"
+        "output\n"
+        "  -o FILE               written whole or not at all; the format by its extension\n"
+        "  --format WORD         json npy npz safetensors bin csv\n"
+        "  --tensor NAME         one of the outputs\n"
+        "  --rows a:b            rows a .. b-1\n"
+        "  --data WORD           json holds numbers as nested (default), flat, base64\n"
+        "where\n"
+        "  --url http://HOST:PORT  ask a server instead of computing here: the same request, the same bytes\n"
+        "  --deadline S          give up after S seconds\n"
+        "\n"
+        "Without -o and --format: a summary on a terminal, JSON into a pipe.\n"
+        "Exit status: 0 done, 2 invalid request, 3 no such thing, 4 server or network, 5 deadline, 1 anything else.\n"
+        "POSENC_API_KEY is sent to --url as a bearer token.\n",
+        stdout);
 }
 
 static const char *member(js o, const char *name, char *buf, size_t size)
@@ -52,15 +53,14 @@ void show_list(js all)
     char name[80], family[40], title[200];
     for (js_walk w = js_begin(js_member(all, "encodings")); js_next(&w, NULL, &e);)
         printf("%-24s %-20s %-6s %s\n", member(e, "name", name, sizeof name), member(e, "family", family, sizeof family),
-               js_is(js_member(e, "input"), "graph") ? "graph" : "",
-               member(e, "title", title, sizeof title));
+               js_is(js_member(e, "input"), "graph") ? "graph" : "", member(e, "title", title, sizeof title));
 }
 
 /* "--embedding-dim INT": how a person types the row. */
 static void show_flag(js p)
 {
-    static const char *const kinds[][2] = { { "int", "INT" },   { "real", "NUMBER" }, { "reals", "N,N,..." }, { "bool", "true|false" },
-                                            { "enum", "WORD" }, { "text", "TEXT" } };
+    static const char *const kinds[][2] = { { "int", "INT" },         { "real", "NUMBER" }, { "reals", "N,N,..." },
+                                            { "bool", "true|false" }, { "enum", "WORD" },   { "text", "TEXT" } };
     char name[80], type[16];
     const char *what = "";
     member(p, "name", name, sizeof name);
@@ -189,7 +189,7 @@ void show_explained(js x)
     for (js_walk w = js_begin(js_member(x, "params")); js_next(&w, &key, &v);)
         printf("  %-24s %s\n", js_text(key, a, sizeof a), js_text(v, b, sizeof b));
     v = js_member(x, "key");
-    if (js_kind(v) == '"')      /* printable and without quotes: as it stands */
+    if (js_kind(v) == '"') /* printable and without quotes: as it stands */
         printf("key       %.*s\n", (int)js_size(v) - 2, v.s + 1);
     printf("digest    %s\n", member(x, "digest", b, sizeof b));
     for (js_walk w = js_begin(js_member(x, "tensors")); js_next(&w, &key, &v);) {

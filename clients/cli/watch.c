@@ -7,7 +7,10 @@
 
 static volatile sig_atomic_t caught;
 
-static void on_signal(int number) { caught = number; }
+static void on_signal(int number)
+{
+    caught = number;
+}
 
 static double now_s(void)
 {
@@ -35,7 +38,8 @@ static void progress(void *user, double fraction, const char *sentence)
         return;
     w->drawn_s = now;
     int done = fraction <= 0 ? 0 : fraction >= 1 ? WIDTH : (int)(fraction * WIDTH);
-    fprintf(stderr, "\r\033[K[%.*s%.*s] %3d %% %.100s", done, full, WIDTH - done, empty, (int)(fraction * 100), sentence ? sentence : "");
+    fprintf(stderr, "\r\033[K[%.*s%.*s] %3d %% %.100s", done, full, WIDTH - done, empty, (int)(fraction * 100),
+            sentence ? sentence : "");
     fflush(stderr);
 }
 
@@ -63,7 +67,10 @@ double watch_left(const watch *w)
     return left > 0 ? left : 0;
 }
 
-bool watch_interrupted(void) { return caught != 0; }
+bool watch_interrupted(void)
+{
+    return caught != 0;
+}
 
 void watch_die(void)
 {

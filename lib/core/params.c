@@ -175,7 +175,7 @@ posenc_status posenc_set_enum(const posenc_table *t, const posenc_param *row, vo
     return PE_OK;
 }
 
-posenc_status posenc_set_reals(const posenc_table *t, const posenc_param *row, void *params, const double *v, size_t n,
+posenc_status posenc_set_reals(const posenc_table *t, const posenc_param *row, void *params, double *v, size_t n,
                                posenc_error *err)
 {
     posenc_status st = take(t, row, params, err);
@@ -183,7 +183,8 @@ posenc_status posenc_set_reals(const posenc_table *t, const posenc_param *row, v
         return st;
     if (row->kind != PE_T_REALS)
         return refuse(row, posenc_text("a list of %zu", n).s, err);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        v[i] += 0.0;
         if (!isfinite(v[i]) || (bounded(row) && (v[i] < row->min || v[i] > row->max))) {
             char words[200];
             st = posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%zu]", row->name, i).s, posenc_text("%.17g", v[i]).s, "%s",
@@ -191,6 +192,7 @@ posenc_status posenc_set_reals(const posenc_table *t, const posenc_param *row, v
             if (err && err->dropped)
                 break;
         }
+    }
     if (!st)
         *(posenc_reals *)at(row, params) = (posenc_reals){ v, n };
     return st;

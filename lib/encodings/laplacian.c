@@ -165,11 +165,12 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return st;
 }
 
-/* Pairs beyond k that complete a cluster: all that a small component has, few of a large one. */
+/* Pairs beyond k that complete a cluster: all that a small component has. A large star has an eigenvalue of
+ * multiplicity n - 2: there the cluster stays incomplete, and its columns not determined. */
 static int64_t extra(int64_t n)
 {
-    int64_t fits = (1 << 25) / (n ? n : 1);
-    return fits < 32 ? 32 : fits < n ? fits : n;
+    int64_t fits = (1 << 23) / (n ? n : 1);
+    return n <= 1024 ? n : fits < 32 ? 32 : fits < 256 ? fits : 256;
 }
 
 /* Dense: tridiagonalisation and back-transform, about n^3. Sparse: some 40 sweeps over k + 8 vectors.
@@ -184,8 +185,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
         double dense = 2 * n * n * n, sparse = 40 * (2 * m + 12 * n) * (k + 8);
         out->ns += 3000 + 80 * m + 25 * n * k + (dense < sparse ? dense : sparse);
         int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
-        uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) + (uint64_t)nodes * (uint64_t)(want + 2) * 8 * 2 + (uint64_t)arcs * 40
-                           + (uint64_t)nodes * 160;
+        uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) + (uint64_t)nodes * (uint64_t)(2 * want + 4 + extra(nodes)) * 8
+                           + (uint64_t)arcs * 40 + (uint64_t)nodes * 160;
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }
@@ -380,7 +381,8 @@ typedef struct columns {
     double *v;                  /* (count, n) */
     double *value, *residual;   /* (count) */
     uint8_t *determined;        /* (count) */
-    bool cut, trivial, loose;   /* a cluster is divided; all columns are null vectors; tol is larger than a gap */
+    bool cut, partial, trivial, loose;  /* a cluster is divided; was not computed whole; all columns are null vectors; tol is larger
+                                           than a gap */
     void *memory;
 } columns;
 
@@ -668,12 +670,13 @@ static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonica
         if ((st = write_cluster(p, w, e, a, b, from, to, out, origin, memory, ctx, err)))
             goto done;
         out->cut = out->cut || b > to || !whole;
+        out->partial = out->partial || !whole;
         for (int64_t j = a > from ? a - from : 0; j < b - from && j < count; j++) {
             double *v = out->v + j * n;
             out->residual[j] = residual(p, s, v, out->value[j], n, origin);
             if (a >= zeros) {               /* null vectors are exact */
                 out->determined[j] = out->determined[j] && whole && gap > 1e6 * out->residual[j];
-                out->loose = out->loose || gap < tol;
+                out->loose = out->loose || (whole && gap < tol);
             }
             if (p->normalization == RW)
                 random_walk_vector(s, v, n, origin);
@@ -747,7 +750,7 @@ static void write_summary(const laplacian *p, const answer *o, const columns *c,
 
 /* What the warnings count, in graphs but for the edges. */
 typedef struct tally {
-    int64_t zero_edges, cut, trivial, loose, failed;
+    int64_t zero_edges, cut, partial, trivial, loose, failed;
 } tally;
 
 static posenc_status encode(const laplacian *p, const posenc_graph *graph, answer *o, tally *t, posenc_context *ctx, posenc_error *err)
@@ -755,7 +758,7 @@ static posenc_status encode(const laplacian *p, const posenc_graph *graph, answe
     spectrum s = { 0 };
     pe_canonical w = { 0 };
     columns c = { 0 };
-    bool cut = false, trivial = true, loose = false;
+    bool cut = false, partial = false, trivial = true, loose = false;
     posenc_status st = spectrum_init(p, graph, o->graph, &s, err);
     if (st || (st = pe_canonical_init(&w, &s.csr, s.begin, s.node, err)))
         goto done;
@@ -776,12 +779,14 @@ static posenc_status encode(const laplacian *p, const posenc_graph *graph, answe
         write_rows(p, o, &c, s.node + s.begin[i], c.n);
         write_summary(p, o, &c, i == 0);
         cut = cut || c.cut;
+        partial = partial || c.partial;
         loose = loose || c.loose;
         trivial = trivial && c.count && c.trivial;
         columns_fini(&c);
     }
     t->zero_edges += s.csr.zero_edges;
     t->cut += cut;
+    t->partial += partial;
     t->loose += loose;
     t->trivial += trivial && nc;
 done:
@@ -810,6 +815,9 @@ static void warn(const posenc_request *r, const tally *t, posenc_result *out)
     if (t->cut)
         pe_warn(out, "k = %lld divides a repeated eigenvalue%s: the last columns are one choice of basis, see multiplicity_cut and determined",
                 (long long)p->k, WHERE(t->cut));
+    if (t->partial)
+        pe_warn(out, "an eigenvalue is repeated too often to be computed whole%s: its columns are eigenvectors, but not the canonical ones",
+                WHERE(t->partial));
     if (t->loose)
         pe_warn(out, "tol = %g is larger than a gap between eigenvalues%s: those columns are not determined", p->tol, WHERE(t->loose));
     if (t->failed)

@@ -99,6 +99,14 @@ static posenc_status read_level(reader *r, pe_json v, int level)
     return PE_OK;
 }
 
+/* Bytes between scalars. */
+static bool between(char c)
+{
+    static const bool is[256] = { ['['] = true, [']'] = true, ['{'] = true, ['}'] = true, [','] = true, [':'] = true,
+                                  [' '] = true, ['\t'] = true, ['\r'] = true, ['\n'] = true };
+    return is[(unsigned char)c];
+}
+
 /* An upper bound of the scalars in v, and whether all are booleans or all are integers as they are written. */
 static size_t survey(pe_json v, numbers *what)
 {
@@ -109,12 +117,12 @@ static size_t survey(pe_json v, numbers *what)
                 p += *p == '\\';
             p++;
             n++;
-        } else if (strchr("[]{},: \t\r\n", *p)) {
+        } else if (between(*p)) {
             p++;
         } else {
             bool number = *p == '-' || (*p >= '0' && *p <= '9'), real = false;
             bools += *p == 't' || *p == 'f';
-            for (; p < v.end && !strchr("[]{},: \t\r\n", *p); p++)
+            for (; p < v.end && !between(*p); p++)
                 real |= *p == '.' || *p == 'e' || *p == 'E';
             reals += number && real;
             n++;

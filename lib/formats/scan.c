@@ -286,13 +286,14 @@ static const char *skip_value(const char *p, const char *end)
             p++;
         return p;
     }
+    static const signed char step[256] = { ['['] = 1, ['{'] = 1, [']'] = -1, ['}'] = -1, ['"'] = 2 };
     do {
-        if (*p == '"') {
+        int s = step[(unsigned char)*p];
+        if (s == 2) {
             p = skip_string(p);
             continue;
         }
-        depth += *p == '[' || *p == '{';
-        depth -= *p == ']' || *p == '}';
+        depth += s;
         p++;
     } while (depth > 0);
     return p;

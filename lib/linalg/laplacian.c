@@ -1,5 +1,6 @@
 #include "laplacian.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,20 +9,32 @@ static double weight(const pe_component *c, int64_t p)
     return c->weight ? c->weight[p] : 1;
 }
 
-/* No eigenvalue of D - A is above the largest row sum of T^-1 (D + |A|) T with T = diag(degree):
- *   max_i  degree[i] + sum_j |w_ij| degree[j] / degree[i]
+/* No eigenvalue of L is above the largest row sum of T^-1 |L| T, T = diag(degree) for none, diag(degree)^1/2 for sym:
+ *   none   max_i  L_ii + sum_j |w_ij| degree[j] / degree[i]      sym   max_i  L_ii + sum_j |w_ij| / degree[i]
  * Source: Merris 1998, "A note on Laplacian graph eigenvalues"; by Perron-Frobenius also for signed weights. */
-static double largest(const pe_component *c)
+static double largest(const pe_laplacian *l)
 {
+    const pe_component *c = l->c;
     double most = 0;
     for (int64_t i = 0; i < c->n; i++) {
         double s = 0;
         for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++)
-            s += fabs(weight(c, p)) * c->degree[c->col[p]];
-        s = c->degree[i] + s / c->degree[i];
+            s += fabs(weight(c, p)) * (c->normalized ? 1 : c->degree[c->col[p]]);
+        s = fabs(l->diagonal[i]) + s / c->degree[i];
         most = s > most ? s : most;
     }
     return most;
+}
+
+/* What L's diagonal has beyond the edges' share of it: 0 up to rounding but where self-loops were kept. */
+static double beyond(const pe_laplacian *l, int64_t i)
+{
+    const pe_component *c = l->c;
+    double s = 0, g = l->gauge ? l->gauge[i] : 1;
+    for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++)
+        s += fabs(weight(c, p));
+    double rest = l->diagonal[i] - s * (g * g), rounding = DBL_EPSILON * (double)(c->ptr[i + 1] - c->ptr[i] + 8);
+    return fabs(rest) > rounding * fabs(l->diagonal[i]) ? rest : 0;
 }
 
 posenc_status pe_laplacian_init(pe_laplacian *l, const pe_component *c, pe_pace *pace, posenc_error *err)
@@ -35,23 +48,27 @@ posenc_status pe_laplacian_init(pe_laplacian *l, const pe_component *c, pe_pace 
     l->entry = malloc((arcs + 1) * sizeof(double));
     if (c->normalized)
         l->gauge = malloc(n * sizeof(double));
-    if (!l->diagonal || !l->entry || (c->normalized && !l->gauge)) {
+    if (c->diagonal)
+        l->rest = malloc(n * sizeof(double));
+    if (!l->diagonal || !l->entry || (c->normalized && !l->gauge) || (c->diagonal && !l->rest)) {
         pe_laplacian_fini(l);
         return pe_no_memory(err);
     }
     for (int64_t i = 0; i < c->n; i++) {
         most = c->degree[i] > most ? c->degree[i] : most;
-        l->diagonal[i] = c->normalized ? 1 : c->degree[i];
+        l->diagonal[i] = c->diagonal ? c->diagonal[i] : c->normalized ? 1 : c->degree[i];
         if (l->gauge)
             l->gauge[i] = 1 / sqrt(c->degree[i]);
     }
     for (int64_t i = 0; i < c->n && !st; i++) {
         for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++)
             l->entry[p] = -(l->gauge ? weight(c, p) * (l->gauge[i] * l->gauge[c->col[p]]) : weight(c, p));
+        if (l->rest)
+            l->rest[i] = beyond(l, i);
         st = pe_pace_add(pace, 4 * (c->ptr[i + 1] - c->ptr[i]));
     }
     l->scale = c->normalized ? 2 : 2 * most;
-    l->bound = c->normalized ? 2 : largest(c);
+    l->bound = c->normalized && !c->diagonal ? 2 : largest(l);
     if (st)
         pe_laplacian_fini(l);
     return st;
@@ -62,6 +79,7 @@ void pe_laplacian_fini(pe_laplacian *l)
     free(l->diagonal);
     free(l->entry);
     free(l->gauge);
+    free(l->rest);
     *l = (pe_laplacian){ 0 };
 }
 
@@ -111,7 +129,8 @@ posenc_status pe_laplacian_apply(const pe_laplacian *l, double alpha, double shi
     return st;
 }
 
-/* sum over edges of |w| (g_i x_i -+ g_j x_j)^2, added to q; the upper sign for positive weights */
+/* sum over edges of |w| (g_i x_i -+ g_j x_j)^2, the upper sign for positive weights, and over nodes of rest_i x_i^2;
+ * added to q */
 PE_CLONES static void quotient_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x, double *q)
 {
     const pe_component *c = l->c;
@@ -120,6 +139,8 @@ PE_CLONES static void quotient_rows(const pe_laplacian *l, int64_t begin, int64_
     for (int64_t i = begin; i < end; i++) {
         double gi = l->gauge ? l->gauge[i] : 1;
         pe_lanes own = gi * from[i];
+        if (l->rest)
+            sum += l->rest[i] * (from[i] * from[i]);
         for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++) {
             int64_t j = c->col[p];
             if (j <= i)

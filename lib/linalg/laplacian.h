@@ -1,6 +1,6 @@
 /* laplacian.h - a component's Laplacian as an operator on panels.
  *
- * Borrows the component; owns its two arrays of entries. Immutable after init, so any number may read it. */
+ * Borrows the component; owns its arrays. Immutable after init, so any number may read it. */
 #ifndef PE_LAPLACIAN_H
 #define PE_LAPLACIAN_H
 
@@ -12,6 +12,7 @@ typedef struct pe_laplacian {
     double *diagonal;       /* (n) */
     double *entry;          /* (arcs) off-diagonal entries, parallel to c->col; exactly symmetric */
     double *gauge;          /* (n) 1 / sqrt(degree) for sym; NULL for none */
+    double *rest;           /* (n) diagonal - gauge^2 * sum of |weight|; NULL: 0 */
     double scale;           /* what residuals are measured by: 2, or twice the largest degree */
     double bound;           /* no eigenvalue is larger */
 } pe_laplacian;

@@ -45,7 +45,7 @@ static bool is_dense(int64_t n, int64_t want)
 
 static uint64_t laplacian_bytes(int64_t n, int64_t arcs)
 {
-    return 16 * (uint64_t)n + 8 * (uint64_t)arcs;
+    return 24 * (uint64_t)n + 8 * (uint64_t)arcs;
 }
 
 static uint64_t dense_bytes(int64_t n, int64_t arcs)
@@ -351,7 +351,7 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
         int64_t have = s->nlock - s->skip;
         pe_wish wish = { .tolerance = j->tolerance, .relative = j->relative, .bound = -INFINITY };
         if (have < j->want) {
-            int64_t left = j->want - have, all = (s->panels - 3) * PE_WIDTH;
+            int64_t left = j->want - have, all = s->panels / 2 * PE_WIDTH;
             wish.goal = left < MOST_AT_ONCE ? left : MOST_AT_ONCE;
             wish.goal = wish.goal < all ? wish.goal : all;
             wish.limit = j->most - have < all ? j->most - have : all;
@@ -447,6 +447,34 @@ static double filter_ns(const job *j, const pe_filter *f)
     return 2 * steps(j->want) * (double)f->degree * (3 * (double)j->c->ptr[j->c->n] + 8 * (double)j->c->n);
 }
 
+/* The choice between a costly factor and the filter, whose cost hangs on the spectrum: the filter's edge is refined
+ * as long as it looks cheaper. What is found on the way stays found. */
+static posenc_status compare(job *j, pe_search *s, const pe_ldl *ldl, pe_filter *f, bool *inverting)
+{
+    int64_t goal = j->want < MOST_AT_ONCE ? j->want : MOST_AT_ONCE, all = s->panels / 2 * PE_WIDTH;
+    goal = goal < all ? goal : all;
+    pe_wish wish = { .goal = goal, .limit = goal, .bound = -INFINITY, .tolerance = j->tolerance, .relative = j->relative };
+    posenc_status st = place_filter(s, f, &wish);
+    while (!st && !s->converged && filter_ns(j, f) < inversion_ns(j, ldl)) {
+        pe_operator op = pe_filter_operator(f);
+        if ((st = pe_search_run(s, &op, &wish, 0)) || s->converged)
+            break;
+        double edge = op.value(f, s->theta[within(goal + BEYOND, s->ritz)]);
+        if (edge > 0.7 * f->low)
+            break;
+        pe_filter_set(f, 1.1 * edge);
+    }
+    *inverting = filter_ns(j, f) >= inversion_ns(j, ldl);
+    return st;
+}
+
+/* What filling a basis once costs: looking at the spectrum must be cheap beside what it decides. */
+static double probe_ns(const job *j)
+{
+    double panels = (double)j->panels, n = (double)j->c->n;
+    return 20 * panels * panels * n + 3 * panels * (double)j->c->ptr[j->c->n];
+}
+
 static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
 {
     const pe_component *c = j->c;
@@ -485,21 +513,14 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
     }
     if ((st = pe_search_init(&s, &j->lap, j->panels, &j->pace, j->err)))
         goto done;
-    if (!inverting || (solver == PE_SOLVER_AUTO && inversion_ns(j, &ldl) > 2e8)) {
+    if (!inverting || (solver == PE_SOLVER_AUTO && inversion_ns(j, &ldl) > 2e8 + 4 * probe_ns(j))) {
         if ((st = pe_filter_init(&filter, &j->lap, j->err)))
             goto done;
     }
-    if (inverting && filter.lap) {      /* the choice is not plain: look at the spectrum */
-        pe_wish wish = { .goal = j->want < MOST_AT_ONCE ? j->want : MOST_AT_ONCE, .limit = 0, .bound = -INFINITY,
-                         .tolerance = j->tolerance, .relative = j->relative };
-        wish.limit = wish.goal;
-        if ((st = place_filter(&s, &filter, &wish)))
-            goto done;
-        if (!s.converged && inversion_ns(j, &ldl) > filter_ns(j, &filter))
-            inverting = false;
-        else
-            pe_filter_fini(&filter);
-    }
+    if (inverting && filter.lap && (st = compare(j, &s, &ldl, &filter, &inverting)))
+        goto done;
+    if (inverting)
+        pe_filter_fini(&filter);
     if (!inverting)
         pe_ldl_fini(&ldl);
     else if ((st = pe_ldl_factor(&ldl, &j->pace, j->err)))

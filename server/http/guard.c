@@ -1042,9 +1042,8 @@ static turn turn_of(const conn *c)
 }
 
 /* libmicrohttpd wants to read. */
-static turn before(conn *c, int fd, gnutls_session_t s)
+static turn before(conn *c, int fd, gnutls_session_t s, uint64_t now)
 {
-    const uint64_t now = pe_guard_now();
     turn t;
 
     pthread_mutex_lock(&c->lock);
@@ -1068,9 +1067,8 @@ static turn before(conn *c, int fd, gnutls_session_t s)
 }
 
 /* n bytes have been read. Returns how many of them libmicrohttpd may see. */
-static size_t after(conn *c, int fd, gnutls_session_t s, const void *buf, size_t n, turn *t)
+static size_t after(conn *c, int fd, gnutls_session_t s, uint64_t now, const void *buf, size_t n, turn *t)
 {
-    const uint64_t now = pe_guard_now();
     size_t keep = 0;
 
     pthread_mutex_lock(&c->lock);
@@ -1129,7 +1127,8 @@ static bool owes(conn *c)
 
 static ssize_t guarded_read(conn *c, int fd, gnutls_session_t s, void *buf, size_t n, int flags)
 {
-    turn t = before(c, fd, s);
+    const uint64_t now = pe_guard_now(); /* the sockets do not block */
+    turn t = before(c, fd, s, now);
 
     if (t == READ) {
         const ssize_t r = real_read(fd, s, buf, n, flags);
@@ -1139,7 +1138,7 @@ static ssize_t guarded_read(conn *c, int fd, gnutls_session_t s, void *buf, size
             return r;
         if (!r)
             t = LATER; /* a client that has closed its half still gets its answers */
-        else if ((keep = after(c, fd, s, buf, (size_t)r, &t)))
+        else if ((keep = after(c, fd, s, now, buf, (size_t)r, &t)))
             return (ssize_t)keep;
     }
     if (t != STOP && discard(fd, s) == STOP && t != LATER)

@@ -15,7 +15,7 @@
  *     pe_guard_init          once, before MHD_start_daemon
  *     pe_guard_open, _close  from MHD_OPTION_NOTIFY_CONNECTION (the descriptor is still valid at CLOSED)
  *     pe_guard_busy          before MHD_queue_response or MHD_suspend_connection while the body is not complete
- *     pe_guard_done          from MHD_OPTION_NOTIFY_COMPLETED
+ *     pe_guard_done          from MHD_OPTION_NOTIFY_COMPLETED, for every request: answers are counted
  *     pe_guard_sweep         every 250 ms or so, from one thread
  *     MHD_OPTION_CONNECTION_MEMORY_LIMIT of at least pe_guard_memory(), so that libmicrohttpd has no limits of its own
  *     SIGPIPE ignored

@@ -163,7 +163,7 @@ if [ "$engine" = podman ]; then      # its timer is systemd's
     step "health check" E healthcheck run "$name"
 else
     healthy() { [ "$(E inspect -f '{{.State.Health.Status}}' "$name")" = healthy ]; }
-    step "HEALTHCHECK says healthy" wait_for 20 healthy
+    step "HEALTHCHECK says healthy" wait_for 20 healthy || E inspect -f "{{json .State.Health}}" "$name" | cut -c1-600
 fi
 
 start=$(date +%s%N)

@@ -9,8 +9,7 @@ import urllib.request
 import grpc
 import numpy as np
 import pytest
-from google.rpc import error_details_pb2, status_pb2
-from wire import Stub, array_of, json_body, request, service, tensor_pb2
+from wire import Stub, array_of, error_details_pb2, json_body, request, service, status_pb2, tensor_pb2
 
 
 @pytest.fixture(scope="module")

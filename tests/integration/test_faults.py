@@ -10,10 +10,11 @@ import urllib.error
 
 import grpc
 import pytest
+from test_doors import safetensors
 from wire import Stub, grid, json_body, request
 
 SIDE = (141, 142)       # 20,022 nodes
-PARAMS = {"k": 96}      # over a second of work
+PARAMS = {"k": 160}     # several seconds of work, longer than reading a thousand requests takes
 
 
 async def post(host, port, head, body, go, cut=None):
@@ -36,7 +37,8 @@ async def post(host, port, head, body, go, cut=None):
 
 
 def head_of(body, *lines):
-    return b"\r\n".join([b"POST /v1/encodings/laplacian/eigenvectors.bin HTTP/1.1", b"Host: x", b"Content-Type: application/json",
+    target = f"/v1/encodings/laplacian/eigenvalues.bin?num_nodes={SIDE[0] * SIDE[1]}&k={PARAMS['k']}"
+    return b"\r\n".join([b"POST %s HTTP/1.1" % target.encode(), b"Host: x", b"Content-Type: application/vnd.safetensors",
                          b"Content-Length: %d" % len(body), *lines, b"", b""])
 
 
@@ -45,8 +47,8 @@ def storm(server, clients, leader_leaves):
     connection is cut at 0.3 s. Answers: of HTTP (status, body), of gRPC the SHA-256 of the tensor's bytes."""
     graph = grid(*SIDE)
     host, port = server.http.split(":")
-    body = json.dumps(json_body(PARAMS, graph=graph)).encode()
-    q = request("laplacian", PARAMS, graph=graph, tensors=["eigenvectors"])
+    body = safetensors({"edge_index": graph["edge_index"]})
+    q = request("laplacian", PARAMS, graph=graph, tensors=["eigenvalues"])
     stubs = [Stub(server.grpc) for _ in range(clients)]
     for s in stubs:
         grpc.channel_ready_future(s.channel).result(60)

@@ -238,7 +238,12 @@ class Client:
             wait: Optional[float] = None
             try:
                 answer = self._pool.exchange(
-                    request.method, request.target, self._headers(request, extra, deadline), request.body, deadline, self.max_bytes
+                    request.method,
+                    request.target,
+                    self._headers(request, extra, deadline),
+                    request.body,
+                    deadline,
+                    self.max_bytes,
                 )
                 if answer.status == 200:
                     _check_digest(answer)
@@ -278,7 +283,8 @@ def _refused(answer: Answer, method: str) -> Tuple[errors.PosencError, Optional[
 def _check_digest(answer: Answer) -> None:
     said = _SHA256.search(answer.header("Repr-Digest"))
     if said and base64.b64encode(hashlib.sha256(answer.body).digest()).decode() != said.group(1):
-        raise errors.IntegrityError("the body does not have the digest that its header says", status=answer.status, reason="REPR_DIGEST")
+        words = "the body does not have the digest that its header says"
+        raise errors.IntegrityError(words, status=answer.status, reason="REPR_DIGEST")
 
 
 def _decode(answer: Answer) -> Result:

@@ -77,9 +77,10 @@ def _listed(name: str, value: Sequence[Any]) -> List[Any]:
 
 def _graph_tensors(graph: Union[Graph, Mapping[str, Any]]) -> Tuple[Dict[str, Array], Dict[str, Any]]:
     if not isinstance(graph, Graph):
-        unknown = set(graph) - {"num_nodes", "edge_index", "edge_weight", "directed", "ptr"}
-        if unknown:
-            raise TypeError(f"graph.{sorted(unknown)[0]}: unknown name, allowed: num_nodes, edge_index, edge_weight, directed, ptr")
+        names = ("num_nodes", "edge_index", "edge_weight", "directed", "ptr")
+        for name in graph:
+            if name not in names:
+                raise TypeError(f"graph.{name}: unknown name, allowed: {', '.join(names)}")
         graph = Graph(**graph)
     index = np.asarray(graph.edge_index)
     if index.size == 0 and index.dtype.kind == "f":  # [[], []] has no type of its own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -112,5 +113,5 @@ def test_pinned_requests_are_asked_once(real: posenc.Client) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
 def test_types() -> None:
     package = Path(posenc.__file__).parent
-    run = subprocess.run([sys.executable, "-m", "mypy", "--strict", str(package)], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, str(package)], capture_output=True, text=True)
     assert run.returncode == 0, run.stdout
