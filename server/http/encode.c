@@ -147,8 +147,13 @@ static enum MHD_Result deliver(pe_exchange *x)
 {
     if (x->step == PE_WRITE) {
         x->step = PE_SEND;
-        if (!writes_here(x))
-            return pe_park_job(x, write_all) ? MHD_YES : busy(x);
+        if (!writes_here(x)) {
+            if (pe_park_job(x, write_all))
+                return MHD_YES;
+            if (!pe_made_already(x))
+                return busy(x);
+            x->gzip = false;            /* only compressing would have taken long */
+        }
         write_all(x);
     }
     return x->error.n ? pe_answer_error(x) : pe_answer_result(x);

@@ -693,7 +693,7 @@ def test_stop_with_waiting_requests(start_server):
 
 
 def test_stop_lets_running_requests_finish(start_server):
-    s = start_server()
+    s = start_server("--drain-timeout-ms", "60000")
     body = slow(fresh(), 70)
     c = raw_post(s, "/v1/encodings/laplacian/eigenvalues.npy", body)
     wait_for(lambda: s.metric("posenc_computations_total", encoding="laplacian") > 0, 30)
