@@ -331,7 +331,7 @@ posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_requ
     pe_reflect_set(*(ProtobufCMessage *const *)member(&m->base, chosen->offset), &r->encoding->table, r->params, a, err);
     pe_reflect_set(&m->base, &posenc_common_table, &r->common, a, err);
     if (m->graph && r->encoding->input != PE_GRAPH)
-        posenc_fail(err, PE_INVALID, bad, "graph", "given", "no graph: %s takes none", r->encoding->name);
+        posenc_unknown(&r->encoding->table, &posenc_common_table, "graph", err);     /* as for any name it does not have */
     else if (m->graph)
         read_graph(m->graph, r, a, err);
     return err->status;

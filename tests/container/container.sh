@@ -24,10 +24,10 @@ ok() { passed=$((passed + 1)); echo "ok    $*"; }
 bad() { failed=$((failed + 1)); echo "FAIL  $*"; }
 skip() { if [ "${REQUIRE:-}" = 1 ]; then bad "$*"; else skipped=$((skipped + 1)); echo "SKIP  $*"; fi; }
 finish() { echo "$passed passed, $failed failed, $skipped skipped"; [ "$failed" = 0 ]; exit; }
-step() { # step NAME COMMAND...: its output is shown only when it fails
-    local name=$1 start=$SECONDS; shift
-    if "$@" >"$work/log" 2>&1; then ok "$name ($((SECONDS - start)) s)"; return 0; fi
-    bad "$name"; tail -20 "$work/log" | sed 's/^/      /'; return 1
+step() { # step WHAT COMMAND...: its output is shown only when it fails
+    local what=$1 start=$SECONDS; shift
+    if "$@" >"$work/log" 2>&1; then ok "$what ($((SECONDS - start)) s)"; return 0; fi
+    bad "$what"; tail -20 "$work/log" | sed 's/^/      /'; return 1
 }
 wait_for() { # wait_for SECONDS COMMAND...
     local end=$((SECONDS + $1)); shift

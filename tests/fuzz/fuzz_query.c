@@ -22,9 +22,10 @@ static void start(void)
 {
     static pe_config config;
     static char *argv[] = { (char *)"posencd" };
+    static posenc_arena *a;             /* lives as long as the process, like the service */
     posenc_error err = { 0 };
     pe_config_mode mode;
-    posenc_arena *a = posenc_arena_new(1 << 20);
+    a = posenc_arena_new(1 << 20);
     must(a && !pe_config_load(1, argv, a, &config, &mode, &err));
     service = pe_service_new(&config, &err);
     must(service);
