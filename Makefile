@@ -43,7 +43,7 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: all lib objects test unit fuzz-bins bench-bins run check fresh container fuzz soak bench golden-copy format lint watch gdb new docs clean help deps
+.PHONY: all lib objects test unit fuzz-bins bench-bins run check fresh container fuzz soak bench format lint new docs clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
@@ -137,7 +137,8 @@ fuzz:
 ## soak: load and faults for MINUTES (10) against a sanitized daemon
 soak:
 	@tests/tools/deps.sh build test
-	@tests/tools/soak.sh $(or $(MINUTES),10)
+	@$(MAKE) --no-print-directory VARIANT=asan all
+	@tests/tools/sanitized.sh asan /usr/bin/python3 tests/tools/soak.py build/asan/posencd $(or $(MINUTES),10)
 
 ## bench: benchmark programs, ratios in one run
 bench: $(BENCH_BIN) $O/posencd
@@ -150,6 +151,14 @@ format:
 ## lint: style rules, headers that stand alone, shell scripts
 lint:
 	@tests/tools/check_style.sh
+
+## new: starts a new encoding, NAME=foo
+new:
+	@tests/tools/new-encoding.sh $(NAME)
+
+## docs: every encoding with its parameters, as the command says it
+docs: $O/posenc
+	@$O/posenc list | cut -d' ' -f1 | while read -r n; do $O/posenc $$n --help; done
 
 ## clean: removes build/
 clean:

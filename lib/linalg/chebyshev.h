@@ -8,7 +8,7 @@
 
 #include "krylov.h"
 
-enum { PE_MOST_DEGREE = 4000 };    /* reached: the low end is too crowded for a polynomial */
+enum { PE_MOST_DEGREE = 8000 };    /* reached: the low end is too crowded for a polynomial */
 
 typedef struct pe_filter {
     const pe_laplacian *lap;

@@ -255,34 +255,31 @@ static posenc_status ritz_panel(pe_search *s, int64_t m, int64_t q, int64_t coun
     return pe_panel_combine(s->n, s->v, m, s->c, x, s->pace);
 }
 
-/* Measures the found pairs against L and, when all are within tolerance, locks them. */
-static posenc_status take(pe_search *s, int64_t m, int64_t found, double tolerance, bool *good)
+/* Measures the `count` dominant Ritz pairs against L and locks those before the first that misses the tolerance.
+ * Where theta spans many decades the last pairs carry the rounding of the first; with these locked, the next run
+ * is free of it. *locked: how many; s->worst: the largest residual of all. */
+static posenc_status take(pe_search *s, int64_t m, int64_t count, double tolerance, int64_t *locked)
 {
     posenc_status st = PE_OK;
-    int64_t before = s->nlock;
     double values[PE_WIDTH], residuals[PE_WIDTH];
     double *x = pe_panel_new(s->n), *z = pe_panel_new(s->n);
+    bool good = true;
     s->worst = 0;
+    *locked = 0;
     if (!x || !z)
         st = pe_no_memory(s->err);
-    for (int64_t q = 0; q * PE_WIDTH < found && !st; q++) {
-        if ((st = ritz_panel(s, m, q, found, x)))
+    for (int64_t q = 0; q * PE_WIDTH < count && !st; q++) {
+        if ((st = ritz_panel(s, m, q, count, x)))
             break;
         if ((st = pe_laplacian_measure(s->lap, x, z, values, residuals, s->pace)))
             break;
-        for (int c = 0; c < PE_WIDTH && q * PE_WIDTH + c < found && !st; c++) {
+        for (int c = 0; c < PE_WIDTH && q * PE_WIDTH + c < count && !st; c++) {
             s->worst = residuals[c] > s->worst ? residuals[c] : s->worst;
-            st = lock_column(s, x, c, values[c], residuals[c]);
+            good = good && residuals[c] <= tolerance;
+            if (good && !(st = lock_column(s, x, c, values[c], residuals[c])))
+                ++*locked;
         }
     }
-    *good = !st && s->worst <= tolerance;
-    if (!*good)
-        while (s->nlock > before) {             /* locked columns beyond nlock must be zero */
-            int64_t k = --s->nlock;
-            double *p = s->lock[k / PE_WIDTH];
-            for (int64_t i = 0; i < s->n; i++)
-                p[i * PE_WIDTH + k % PE_WIDTH] = 0;
-        }
     free(x);
     free(z);
     return st;
@@ -357,7 +354,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
     unsigned alive = 0;
     uint64_t seed = (uint64_t)s->nlock * 65536 + 16;
 
-    s->found = s->ritz = 0;
+    s->found = s->seen = s->ritz = 0;
     s->next = INFINITY;
     s->converged = false;
     if ((st = lock_kernel(s)))
@@ -407,11 +404,15 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
         if ((st = ritz(s, m, r, b)))
             goto done;
         bool good = settled(s, op, wish, b, relative, !alive, &found, &s->next);
+        s->seen = found;
         if (good) {
-            if ((st = take(s, m, found, wish->tolerance, &good)))
+            int64_t locked = 0;
+            if ((st = take(s, m, found, wish->tolerance, &locked)))
                 goto done;
-            if (good) {
-                s->found = found;
+            if (locked > 0 || found == 0) {
+                if (locked < found)
+                    s->next = op->value(op->self, s->theta[locked]);
+                s->found = locked;
                 s->converged = true;
                 break;
             }
@@ -433,11 +434,11 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
     }
     if (!s->converged) {
         int64_t wanted = wish->goal > 0 ? wish->goal : 1;
-        bool ignored;
+        int64_t none;
         if ((st = leave_start(s, m, wanted + PE_WIDTH)))
             goto done;
         if (restarts > 0)
-            st = take(s, m, wanted < s->ritz ? wanted : s->ritz, -1, &ignored);
+            st = take(s, m, wanted < s->ritz ? wanted : s->ritz, -1, &none);
     }
 done:
     free(b);

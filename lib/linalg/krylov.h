@@ -43,7 +43,8 @@ typedef struct pe_search {
     double **keep;          /* (panels) panel pointers, scratch */
     double *start;          /* NULL, or a panel to start the next run from (consumed) */
     /* the outcome of the last run */
-    int64_t found;          /* pairs it locked */
+    int64_t found;          /* pairs it locked; fewer than wished where rounding took the others: run again */
+    int64_t seen;           /* wanted pairs as far as could be seen, converged or not */
     int64_t ritz;           /* entries of theta that mean something, dominant first */
     double next;            /* the eigenvalue after those found */
     double worst;           /* largest residual seen when it failed */

@@ -292,7 +292,8 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
             return PE_OK;
         if (f->degree == 1 || s->converged)
             continue;
-        double edge = op.value(f, s->theta[within(wish->goal + BEYOND, s->ritz)]);
+        int64_t sought = s->seen > wish->goal ? s->seen : wish->goal;
+        double edge = op.value(f, s->theta[within(sought + BEYOND, s->ritz)]);
         if (edge < 0.7 * f->low)
             pe_filter_set(f, 1.1 * edge);
         else if (s->next == INFINITY)

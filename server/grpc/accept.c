@@ -158,8 +158,10 @@ static void greet(pe_accept *a, connection *c, uint32_t events)
     ssize_t n = recv(c->fd, hello, HELLO, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n < HELLO && n > 0 && !(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) && !memcmp(hello, preface, (size_t)(n < PREFACE ? n : PREFACE)))
-        return;
+    size_t seen = n < 0 ? 0 : n < PREFACE ? (size_t)n : PREFACE;
+    bool ended = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    if (seen && n < HELLO && !ended && !memcmp(hello, preface, seen))
+        return;                 /* more will come */
     if (n < HELLO || memcmp(hello, preface, PREFACE) || hello[FRAME_TYPE] != SETTINGS) {
         drop(c);
         return;

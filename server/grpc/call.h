@@ -28,6 +28,8 @@ typedef struct pe_event {               /* the core's tags */
     pe_rpc *rpc;
 } pe_event;
 
+#define WRITABLE(s) ((char *)(uintptr_t)(s))     /* protobuf-c has no const strings; packing does not write */
+
 /* ---- methods ---- */
 
 typedef struct pe_method {
@@ -97,7 +99,7 @@ struct pe_rpc {
     _Atomic int64_t expires_ns;         /* when a client that does not read is cut off; 0: not yet sending */
     char digest[65];                    /* "": none to tell */
 
-    /* encodings (methods.c) */
+    /* encodings */
     pe_request *q;
     posenc_selection selection;
     pe_parts parts;
@@ -140,9 +142,13 @@ void pe_rpc_gone(pe_rpc *c);                        /* the same, as `cancelled` 
 
 /* ---- methods.c ---- */
 
+bool pe_methods_prepare(pe_grpc *g);                /* the answers that never change */
+bool pe_rpc_serving(pe_rpc *c);                     /* false, and the call is over, while requests are not served */
+
+/* ---- encode.c ---- */
+
 void pe_encode_begin(pe_rpc *c);
 void pe_encode_cancelled(pe_rpc *c);
-bool pe_methods_prepare(pe_grpc *g);                /* the answers that never change */
 
 /* ---- health.c ---- */
 

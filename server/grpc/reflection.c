@@ -22,7 +22,6 @@ typedef Grpc__Reflection__V1__ServerReflectionResponse response;
 
 #define ASKED(name) GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_##name
 #define ANSWER(name) GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_##name
-#define WRITABLE(s) ((char *)(uintptr_t)(s))
 
 enum {
     MAX_FILES = 64,             /* bits of a set of files */

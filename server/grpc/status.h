@@ -9,8 +9,8 @@ enum {
     PE_STATUS_BYTES = 4096,     /* the details; 5.5 KiB in base64: clients refuse trailers over 8 KiB */
 };
 
-/* Writes the message and the packed Status (with gRPC code `code`); returns the bytes of the latter. Only printable ASCII is quoted. Violations that
- * do not fit are left out. */
+/* Writes the message and the packed Status (with gRPC code `code`); returns the bytes of the latter. Only printable
+ * ASCII is quoted. Violations that do not fit are left out. */
 size_t pe_status_pack(const posenc_error *err, int code, char text[PE_STATUS_TEXT], uint8_t bytes[PE_STATUS_BYTES]);
 
 #endif

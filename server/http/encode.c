@@ -51,8 +51,10 @@ static bool check(pe_exchange *x, const posenc_result *shape, enum MHD_Result *r
     }
     pe_make_etag(x, origin.digest);
     const char *condition = pe_header(x, "If-None-Match");
-    if (!x->entry && (x->method == PE_HEAD || condition))
+    if (!x->entry)
         x->entry = pe_cache_get(pe_service_cache(x->service), origin.digest, false);
+    if (x->entry && x->method != PE_HEAD && !condition && !pe_header(x, "If-Match"))
+        return false;                   /* most requests: faults of the selection show when it is written */
     x->cache_word = x->entry ? "hit" : "digest";
     uint64_t size = pe_known_size(x, &origin, shape);
     if (x->error.n) {

@@ -1,8 +1,9 @@
 /* write.c - answers as libmicrohttpd responses.
  *
  * Tensors go from the entry's memory to the kernel: a response is a list of the container's pieces and holds one
- * reference to the entry until its last byte has left. A response is made per answer, because its headers say what
- * happened to this request; that costs a microsecond. */
+ * reference to the entry until its last byte has left. Only what fits two packets is copied together, because
+ * libmicrohttpd sends one buffer with its headers in one call, a list in two. A response is made per answer, because
+ * its headers say what happened to this request; that costs a microsecond. */
 #include "http/exchange.h"
 #include "http/guard.h"
 
@@ -279,11 +280,13 @@ static void put_location(reply *a, pe_exchange *x, const char *digest)
     header(a, "Content-Location", url);
 }
 
+/* Milliseconds; by integers, as this is on the path of every hit. */
 static void put_timing(reply *a, const pe_exchange *x)
 {
     char text[160];
-    snprintf(text, sizeof text, "queue;dur=%.3f, compute;dur=%.3f, encode;dur=%.3f", x->call.queue_s * 1e3, x->call.compute_s * 1e3,
-             x->encode_s * 1e3);
+    long long q = (long long)(x->call.queue_s * 1e6), c = (long long)(x->call.compute_s * 1e6), e = (long long)(x->encode_s * 1e6);
+    snprintf(text, sizeof text, "queue;dur=%lld.%03lld, compute;dur=%lld.%03lld, encode;dur=%lld.%03lld", q / 1000, q % 1000, c / 1000,
+             c % 1000, e / 1000, e % 1000);
     header(a, "Server-Timing", text);
 }
 
@@ -332,6 +335,22 @@ static void let_go(void *arg)
     free(h);
 }
 
+enum { COPIED = 4096 };
+
+static reply from_copy(const struct MHD_IoVec *v, unsigned count, size_t size)
+{
+    char *all = malloc(size ? size : 1);
+    reply a = { 0 };
+    size_t n = 0;
+    for (unsigned i = 0; all && i < count; n += v[i++].iov_len)
+        memcpy(all + n, v[i].iov_base, v[i].iov_len);
+    if (all)
+        a = from_buffer(all, size, MHD_RESPMEM_MUST_FREE);
+    if (!a.r)
+        free(all);
+    return a;
+}
+
 /* The bytes first .. first + n - 1 of the container. */
 static reply from_pieces(pe_exchange *x, uint64_t first, uint64_t n)
 {
@@ -339,6 +358,7 @@ static reply from_pieces(pe_exchange *x, uint64_t first, uint64_t n)
     struct MHD_IoVec v[MOST];
     const posenc_document *d = &x->made->document;
     unsigned count = 0;
+    const uint64_t all = n;
     reply a = { 0 };
     for (size_t i = 0; i < d->npieces && n && count < MOST; i++) {
         uint64_t size = d->piece[i].size, skip = first < size ? first : size;
@@ -352,6 +372,8 @@ static reply from_pieces(pe_exchange *x, uint64_t first, uint64_t n)
     }
     if (n)
         return a;
+    if (count != 1 && all <= COPIED)
+        return from_copy(v, count, (size_t)all);
     if (!x->own) {
         pe_entry_ref(x->entry);
         a.r = MHD_create_response_from_iovec(v, count, pe_entry_unref, x->entry);

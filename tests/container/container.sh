@@ -86,9 +86,12 @@ try_docker() {
 try_podman() {
     private_ok || return
     have podman podman buildah runc iproute2 || { why="podman cannot be installed"; return 1; }
-    # no registry and signature settings of the machine's; no more open files than this process may have
+    # no signature settings of the machine's; no more open files and processes than this process may ask for
+    local files processes; files=$(ulimit -Hn) processes=$(ulimit -Hu)
+    [ "$processes" != unlimited ] || processes=32768
     echo '{"default":[{"type":"insecureAcceptAnything"}]}' >"$work/policy.json"
-    printf '[containers]\ndefault_ulimits=["nofile=%s:%s"]\n[engine]\nevents_logger="file"\n' "$(ulimit -Hn)" "$(ulimit -Hn)" >"$work/containers.conf"
+    printf '[containers]\ndefault_ulimits=["nofile=%s:%s","nproc=%s:%s"]\n[engine]\nevents_logger="file"\n' \
+        "$files" "$files" "$processes" "$processes" >"$work/containers.conf"
     export CONTAINERS_CONF=$work/containers.conf
     podman=(--root "$work/root" --runroot "$work/run" --runtime "$(command -v runc || command -v crun)" --cgroup-manager cgroupfs)
     base=docker.io/library/debian:bookworm-slim

@@ -21,6 +21,7 @@ start_run() { # make run in the background until it says ready
     local start=$SECONDS
     make run >/root/run.log 2>&1 &
     run=$!
+    disown $run      # no notice from the shell when it ends
     until grep -q '^ready ' /root/run.log; do
         kill -0 $run 2>/dev/null || fail "make run ended"
         [ $((SECONDS - start)) -lt 1200 ] || fail "make run is not ready after 20 minutes"

@@ -1,7 +1,9 @@
-"""The examples of README.md and clients/curl.md run as they stand: every ```sh block, by itself, with bash -e."""
+"""The examples of README.md and clients/curl.md run as they stand: every ```sh block, by itself, with bash -e, in a
+scratch folder that looks like the repository. build/release there is the build under test."""
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -18,10 +20,24 @@ def blocks():
             yield pytest.param(m[1], id=f"{name}:{text.count(chr(10), 0, m.start()) + 2}")
 
 
-@pytest.mark.parametrize("script", blocks())
-def test_example(server, script, tmp_path):
-    env = {**os.environ, "POSENC_URL": server.url, "PATH": f"{BUILD}:{os.environ['PATH']}"}
-    run = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", script], cwd=tmp_path, env=env, stdin=subprocess.DEVNULL,
+@pytest.fixture
+def folder(tmp_path):
+    here, tools = tmp_path / "posenc", tmp_path / "bin"
+    (here / "build").mkdir(parents=True)
+    (here / "build/release").symlink_to(BUILD.resolve())
+    for entry in ("clients", "lib", "proto", "tests"):
+        (here / entry).symlink_to(ROOT / entry)
+    tools.mkdir()
+    (tools / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')      # the one that has numpy
+    (tools / "python3").chmod(0o755)
+    return here
+
+
+@pytest.mark.parametrize("script", list(blocks()))
+def test_example(server, script, folder):
+    env = {**os.environ, "POSENC_URL": server.url, "PATH": f"{folder.parent / 'bin'}:{os.environ['PATH']}",
+           "PYTHONDONTWRITEBYTECODE": "1"}
+    run = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", script], cwd=folder, env=env, stdin=subprocess.DEVNULL,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=120)
     assert run.returncode == 0, f"{script}\nanswered {run.returncode}:\n{run.stdout}"
 

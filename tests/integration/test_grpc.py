@@ -74,7 +74,8 @@ def test_a_large_answer_is_streamed_and_refused_as_one_message(client):
     status, details = client.details(e)
     assert e.code() == CODE.INVALID_ARGUMENT and details["ErrorInfo"].reason == "LIMIT_EXCEEDED"
     assert "EncodeStream" in e.details() and "max_grpc_unary" in e.details()
-    part = client.call(ENCODE, client.request("sinusoidal", {"embedding_dim": 512, "num_positions": 16384}, rows_begin=9000, rows_end=9100))
+    part = client.call(ENCODE, client.request("sinusoidal", {"embedding_dim": 512, "num_positions": 16384},
+                                              rows_begin=9000, rows_end=9100))
     assert part.tensors[0].data == data[9000 * 2048:9100 * 2048]
 
 
@@ -100,7 +101,8 @@ def test_selection(client):
     cut = client.encode(rows)["eigenvectors"]
     assert cut.shape == (13, 4) and np.array_equal(cut, client.array(whole.tensors[0])[7:20])
     assert client.stream(rows)[1] == cut.tobytes()
-    assert client.encode(client.request("laplacian", {"k": 4}, graph=g, tensors=["eigenvectors"], rows_begin=30))["eigenvectors"].shape == (0, 4)
+    none = client.request("laplacian", {"k": 4}, graph=g, tensors=["eigenvectors"], rows_begin=30)
+    assert client.encode(none)["eigenvectors"].shape == (0, 4)
 
     e = refused(client, client.request("laplacian", {"k": 4}, graph=g, tensors=["eigenvector"]))
     status, details = client.details(e)
@@ -182,7 +184,8 @@ def test_all_faults_at_once_with_details(client):
     (lambda c: c.request("laplacian", {"k": 2}), "graph"),
     (lambda c: c.request("sinusoidal", {"embedding_dim": 4, "num_positions": 1}, graph={"num_nodes": 1, "edge_index": []}), "graph"),
     (lambda c: c.request("laplacian", {"k": 2}, graph={"num_nodes": 3, "edge_index": [[0, 1], [1, 3]]}), "graph.edge_index"),
-    (lambda c: c.request("laplacian", {"k": 2}, graph={"num_nodes": 3, "edge_index": [[0], [1]], "edge_weight": [1, 2]}), "graph.edge_weight"),
+    (lambda c: c.request("laplacian", {"k": 2}, graph={"num_nodes": 3, "edge_index": [[0], [1]], "edge_weight": [1, 2]}),
+     "graph.edge_weight"),
     (lambda c: c.request("laplacian", {"k": 2}, graph={"num_nodes": 3, "edge_index": [], "ptr": [0, 2]}), "graph.ptr"),
     (lambda c: c.request("sinusoidal", {"embedding_dim": 4}, {"input_ids": np.zeros((2,) * 9, int)}), "input_ids"),
 ])
@@ -293,7 +296,8 @@ def test_unimplemented(client):
 
 def test_deadline(server, client):
     def ended():        # the client's own reset may be faster than the server's clock
-        return sum(server.metric("grpc_server_handled_total", grpc_method="Encode", grpc_code=c) for c in ("DEADLINE_EXCEEDED", "CANCELLED"))
+        return sum(server.metric("grpc_server_handled_total", grpc_method="Encode", grpc_code=c)
+                   for c in ("DEADLINE_EXCEEDED", "CANCELLED"))
 
     before = ended()
     stopped = server.metric("posenc_cancelled_total")
@@ -307,7 +311,8 @@ def test_deadline(server, client):
 @pytest.mark.parametrize("path", [ENCODE, "posenc.v1.EncodingService.EncodeStream"])
 def test_cancel_stops_the_computation(server, client, path):
     name = path.rsplit(".", 1)[1]
-    before, stopped = server.metric("grpc_server_handled_total", grpc_method=name, grpc_code="CANCELLED"), server.metric("posenc_cancelled_total")
+    before = server.metric("grpc_server_handled_total", grpc_method=name, grpc_code="CANCELLED")
+    stopped = server.metric("posenc_cancelled_total")
     q = long_request(client, 2 + len(name))
     started = server.metric("posenc_computations_total", encoding="laplacian")
     call = client.method(path).future(q) if path == ENCODE else client.method(path)(q)

@@ -9,4 +9,4 @@ while read -r which setting; do
 done <"$conf"
 export CK_FORK=no POSENC_TEST_SANITIZED="$variant"
 # a sanitized daemon is slow to start; python itself is not sanitized, so nothing is preloaded
-exec timeout -k 10 600 "$@"
+exec timeout -k 10 "${SANITIZED_SECONDS:-7200}" "$@"
