@@ -71,7 +71,7 @@ $(FUZZ_BIN): $O/%: $O/tests/fuzz/%.o $(if $(filter fuzz,$(VARIANT)),,$O/tests/fu
 $(BENCH_BIN): $O/%: $O/tests/bench/%.o $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS)
 
-$(call obj,$(SERVER_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(BENCH_SRC)): | $(GEN)      # these speak protobuf
+$(call obj,$(SERVER_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(BENCH_SRC)) $(GEN:.c=.o): | $(GEN)      # these speak protobuf
 $O/tests/unit/main.o: $O/gen/suites.h
 
 # lib is compiled with -Ilib alone: it never learns how a request arrived

@@ -122,7 +122,8 @@ static posenc_status factor(pe_ldl *f, int64_t rows, double shift, double least,
     posenc_status st = PE_OK;
     size_t n = (size_t)f->n;
     double *y = calloc(n, sizeof(double));
-    int32_t *mark = malloc(n * sizeof(int32_t)), *path = malloc(n * sizeof(int32_t)), *pattern = malloc(n * sizeof(int32_t));
+    int32_t *mark = malloc(n * sizeof(int32_t)), *path = malloc(n * sizeof(int32_t));
+    int32_t *pattern = malloc(n * sizeof(int32_t));
     if (!y || !mark || !path || !pattern) {
         st = pe_no_memory(err);
         goto done;

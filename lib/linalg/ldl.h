@@ -20,7 +20,7 @@ typedef struct pe_ldl {
     int32_t *row;               /* (ptr[n]) ascending within a column */
     double *entry, *pivot;      /* (ptr[n]), (n) */
     double *scratch;            /* (n, 8) */
-    double entries, products;   /* estimate by the ordering: entries of L, multiply-subtract pairs of the factorisation */
+    double entries, products;   /* estimates by the ordering: of L; multiply-subtract pairs to factor */
 } pe_ldl;
 
 /* Orders; fills in order, place, entries and products. */

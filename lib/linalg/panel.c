@@ -144,7 +144,8 @@ PE_CLONES static void column_out_chunk(int64_t rows, double *w, int c, double in
     }
 }
 
-posenc_status pe_panel_orthonormalize(int64_t n, double *w, const double *floor, double *r, unsigned *dead, pe_pace *pace)
+posenc_status pe_panel_orthonormalize(int64_t n, double *w, const double *floor, double *r, unsigned *dead,
+                                     pe_pace *pace)
 {
     posenc_status st = PE_OK;
     memset(r, 0, 64 * sizeof(double));

@@ -40,6 +40,7 @@ posenc_status pe_panel_combine(int64_t n, double *const *v, int64_t np, const do
 
 /* Modified Gram-Schmidt of the columns of w: w_in = w r, r (8, 8) upper triangular.
  * A column that is left with a norm of at most floor[c] becomes zero, its row of r too, and its bit in *dead is set. */
-posenc_status pe_panel_orthonormalize(int64_t n, double *w, const double *floor, double *r, unsigned *dead, pe_pace *pace);
+posenc_status pe_panel_orthonormalize(int64_t n, double *w, const double *floor, double *r, unsigned *dead,
+                                     pe_pace *pace);
 
 #endif

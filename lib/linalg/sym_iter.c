@@ -13,7 +13,7 @@ enum {
     MOST_AT_ONCE = 64,      /* pairs that one run looks for; more come in several runs */
     BEYOND = 8,             /* the filter's edge is the estimate of this eigenvalue after the wanted ones */
     RESTARTS = 300,
-    COUNT_COST = 128        /* inertia is the proof while the factorisation costs less than this many entries' products */
+    COUNT_COST = 128        /* inertia is the proof while factoring takes fewer products per entry of L */
 };
 
 /* One call of pe_component_pairs. */
@@ -277,8 +277,8 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
     for (int64_t restarts = 0;; restarts = restarts ? 2 * restarts : 2) {
         if (f->degree == PE_MOST_DEGREE)
             return posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "chebyshev",
-                               "shift_invert: eigenvalues near %.3g of at most %.3g need too large a polynomial", f->low,
-                               f->high);
+                               "shift_invert: eigenvalues near %.3g of at most %.3g need too large a polynomial",
+                               f->low, f->high);
         pe_operator op = pe_filter_operator(f);
         int64_t allowed = restarts < j->restarts ? restarts : j->restarts, before = s->restarts;
         if ((st = pe_search_run(s, &op, wish, allowed)))
@@ -359,8 +359,8 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
             if ((st = run(j, s, ldl, filter, &wish)))
                 goto done;
             if (s->found == 0) {
-                st = posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "", "a matrix with %lld eigenpairs",
-                                 (long long)j->want);
+                st = posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "",
+                                 "a matrix with %lld eigenpairs", (long long)j->want);
                 goto done;
             }
             next = s->next;
@@ -454,7 +454,8 @@ static posenc_status compare(job *j, pe_search *s, const pe_ldl *ldl, pe_filter 
 {
     int64_t goal = j->want < MOST_AT_ONCE ? j->want : MOST_AT_ONCE, all = s->panels / 2 * PE_WIDTH;
     goal = goal < all ? goal : all;
-    pe_wish wish = { .goal = goal, .limit = goal, .bound = -INFINITY, .tolerance = j->tolerance, .relative = j->relative };
+    pe_wish wish = { .goal = goal, .limit = goal, .bound = -INFINITY, .tolerance = j->tolerance,
+                     .relative = j->relative };
     posenc_status st = place_filter(s, f, &wish);
     while (!st && !s->converged && filter_ns(j, f) < inversion_ns(j, ldl)) {
         pe_operator op = pe_filter_operator(f);

@@ -293,9 +293,10 @@ void pe_drop_body(pe_exchange *x)
 
 static void refuse_body(pe_exchange *x, posenc_status st)
 {
+    long long limit = (long long)x->http->config->max_body;
     pe_drop_body(x);
     if (st == PE_LIMIT) {
-        pe_refuse(x, 413, "INVALID_ARGUMENT", "LIMIT_EXCEEDED", "body", posenc_text("over %lld bytes", (long long)x->http->config->max_body).s,
+        pe_refuse(x, 413, "INVALID_ARGUMENT", "LIMIT_EXCEEDED", "body", posenc_text("over %lld bytes", limit).s,
                   "a smaller body (setting max_body)");
         return;
     }
@@ -724,7 +725,8 @@ static bool start_threads(pe_http *h)
     pe_guard_init(&limits);
     h->epoll = epoll_create1(EPOLL_CLOEXEC);
     h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (h->epoll < 0 || h->wake < 0 || epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->wake, &(struct epoll_event){ .events = EPOLLIN, .data.u64 = WAKE }))
+    struct epoll_event woken = { .events = EPOLLIN, .data.u64 = WAKE };
+    if (h->epoll < 0 || h->wake < 0 || epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->wake, &woken))
         return false;
     for (int i = 0; i < h->nlisteners; i++) {
         listener *l = &h->at[i];

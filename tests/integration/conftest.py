@@ -19,6 +19,10 @@ BUILD = Path(os.environ.get("POSENC_BUILD", ROOT / "build/release"))
 sys.path.insert(0, str(ROOT / "tests"))
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: not run against sanitized daemons")
+
+
 class Server:
     """A running daemon: http and grpc are "HOST:PORT"."""
 
