@@ -5,6 +5,8 @@ the message classes at run time. No generated code.
     request = client.request("laplacian", {"k": 3}, graph={...})
     answer = client.encode(request)          {name: numpy array}
 """
+import copy
+
 import grpc
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -99,11 +101,25 @@ def build_pool(channel, version="v1"):
 
 class Client:
     def __init__(self, address, version="v1", limit=64 << 20):
-        self.channel = grpc.insecure_channel(address, [("grpc.max_receive_message_length", limit),
-                                                       ("grpc.use_local_subchannel_pool", 1)])
+        self.address, self.limit = address, limit
+        self.open()
         self.pool = build_pool(self.channel, version)
         self.factory = message_factory.MessageFactory(self.pool)
         self.EncodeRequest = self.message("posenc.v1.EncodeRequest")
+
+    def open(self):
+        """A channel, and so a connection, of its own."""
+        self.channel = grpc.insecure_channel(self.address, [("grpc.max_receive_message_length", self.limit),
+                                                            ("grpc.use_local_subchannel_pool", 1)])
+
+    def twin(self):
+        """Another client of the same server, with a connection of its own."""
+        other = copy.copy(self)
+        other.open()
+        return other
+
+    def close(self):
+        self.channel.close()
 
     def message(self, name):
         return self.factory.GetPrototype(self.pool.FindMessageTypeByName(name))

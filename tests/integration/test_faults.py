@@ -10,8 +10,8 @@ import urllib.error
 
 import grpc
 import pytest
-from test_doors import safetensors
-from wire import Stub, grid, json_body, request
+import rpc
+from bodies import grid, json_body, safetensors
 
 SIDE = (141, 142)       # 20,022 nodes
 PARAMS = {"k": 160}     # several seconds of work, longer than reading a thousand requests takes
@@ -48,10 +48,11 @@ def storm(server, clients, leader_leaves):
     graph = grid(*SIDE)
     host, port = server.http.split(":")
     body = safetensors({"edge_index": graph["edge_index"]})
-    q = request("laplacian", PARAMS, graph=graph, tensors=["eigenvalues"])
-    stubs = [Stub(server.grpc) for _ in range(clients)]
-    for s in stubs:
-        grpc.channel_ready_future(s.channel).result(60)
+    first = rpc.Client(server.grpc)
+    q = first.request("laplacian", PARAMS, graph=graph, tensors=["eigenvalues"])
+    callers = [first.twin() for _ in range(clients)]
+    for c in callers:
+        grpc.channel_ready_future(c.channel).result(60)
     results = {}
     released = threading.Event()
 
@@ -61,9 +62,9 @@ def storm(server, clients, leader_leaves):
         tasks = [asyncio.create_task(post(host, int(port), head_of(body, b"Connection: close"), body, go)) for _ in range(rest)]
         await asyncio.sleep(3)          # everybody is connected and has sent all but the last byte
         if leader_leaves:
-            first = asyncio.Event()
-            first.set()
-            tasks.append(asyncio.create_task(post(host, int(port), head_of(body), body, first, cut=0.3)))
+            at_once = asyncio.Event()
+            at_once.set()
+            tasks.append(asyncio.create_task(post(host, int(port), head_of(body), body, at_once, cut=0.3)))
             await asyncio.sleep(0.05)
         released.set()
         go.set()
@@ -72,7 +73,7 @@ def storm(server, clients, leader_leaves):
     thread = threading.Thread(target=lambda: asyncio.run(http()))
     thread.start()
     released.wait()
-    calls = [s.stream(q, timeout=300) for s in stubs]
+    calls = [c.call("posenc.v1.EncodingService.EncodeStream", q, timeout=300) for c in callers]
     digests = []
     for call in calls:
         h = hashlib.sha256()
@@ -80,8 +81,8 @@ def storm(server, clients, leader_leaves):
             h.update(chunk.data)
         digests.append(h.hexdigest())
     thread.join()
-    for s in stubs:
-        s.close()
+    for c in [first, *callers]:
+        c.close()
     return [a for a in results["http"] if a is not None], digests
 
 
@@ -121,10 +122,9 @@ def test_descriptors_run_out(start_server):
         except (urllib.error.URLError, OSError):
             assert time.monotonic() < deadline, "HTTP does not come back"
             time.sleep(0.2)
-    stub = Stub(server.grpc)
-    answer = stub.encode(request("sinusoidal", {"embedding_dim": 8, "num_positions": 2}), timeout=20, wait_for_ready=True)
-    assert len(answer.tensors[0].data) == 8 * 2 * 4
-    stub.close()
+    client = rpc.Client(server.grpc)
+    assert client.encode(client.request("sinusoidal", {"embedding_dim": 8, "num_positions": 2}), timeout=20)["table"].shape == (2, 8)
+    client.close()
 
 
 def test_drain(start_server):
@@ -160,8 +160,8 @@ def test_stop_while_many_wait(start_server):
         s.sendall(b"POST /v1/encodings/laplacian.npz HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
                   % len(body) + body)
         held.append(s)
-    stub = Stub(server.grpc)
-    call = stub.stream(request("laplacian", {"k": 200, "tol": 1e-12}, graph=grid(200, 200)))
+    client = rpc.Client(server.grpc)
+    call = client.call("posenc.v1.EncodingService.EncodeStream", client.request("laplacian", {"k": 200, "tol": 1e-12}, graph=grid(200, 200)))
     time.sleep(0.5)
     began = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
@@ -171,4 +171,4 @@ def test_stop_while_many_wait(start_server):
         list(call)
     for s in held:
         s.close()
-    stub.close()
+    client.close()

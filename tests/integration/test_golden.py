@@ -8,8 +8,8 @@ import grpc_golden
 import numpy as np
 import pytest
 import rpc
+from bodies import json_body
 from golden import compare
-from wire import json_body
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = [(GOLDEN / folder, case) for folder in ("sequence", "graph") for case in compare.cases(GOLDEN / folder)]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bodies import safetensors
 from conftest import data
-from test_doors import safetensors
 
 DATA = Path(__file__).parents[1] / "data"
 GOLDEN = Path(__file__).parents[1] / "golden/graph/graphs"

@@ -15,7 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 import grpc  # noqa: E402
-from wire import Stub, grid, json_body, request  # noqa: E402
+import rpc  # noqa: E402
+from bodies import grid, json_body  # noqa: E402
 
 
 def main():
@@ -63,14 +64,14 @@ def main():
             counts["http"] += 1
         c.close()
 
-    def over_grpc(rng, stub):
+    def over_grpc(rng, c):
         dim, n = 2 * rng.randint(1, 256), rng.randint(1, 512)
         try:
             if rng.random() < 0.1:
-                stub.encode(request("laplacian", {"k": 40}, graph=grid(80, rng.randint(60, 90)), tensors=["eigenvalues"]), timeout=0.03)
+                c.encode(c.request("laplacian", {"k": 40}, graph=grid(80, rng.randint(60, 90)), tensors=["eigenvalues"]), timeout=0.03)
             else:
-                answer = stub.encode(request("sinusoidal", {"embedding_dim": dim, "num_positions": n}), timeout=60)
-                seen(("sinusoidal", dim, n), answer.tensors[0].data)
+                answer = c.encode(c.request("sinusoidal", {"embedding_dim": dim, "num_positions": n}), timeout=60)
+                seen(("sinusoidal", dim, n), answer["table"].tobytes())
                 counts["grpc"] += 1
         except grpc.RpcError as e:
             if e.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -81,13 +82,13 @@ def main():
                 faults.append(str(e))
 
     def client(seed):
-        rng, stub = random.Random(seed), Stub(grpc_at)
+        rng, c = random.Random(seed), rpc.Client(grpc_at)
         while time.monotonic() < end and not faults:
             try:
-                over_http(rng) if rng.random() < 0.5 else over_grpc(rng, stub)
+                over_http(rng) if rng.random() < 0.5 else over_grpc(rng, c)
             except OSError as e:
                 faults.append(f"{type(e).__name__}: {e}")
-        stub.close()
+        c.close()
 
     threads = [threading.Thread(target=client, args=(i,)) for i in range(8)]
     for t in threads:
