@@ -41,21 +41,21 @@ extern "C" {
 
 /* One row is the whole story: name, HTTP status, gRPC code, whether the same request may work later, meaning.
  * Ordered by gravity: an error that collects several faults has the gravest status. */
-#define POSENC_STATUSES(X)                                                                       \
-    X(OK, 200, 0, 0, "ok")                                                                       \
-    X(INVALID, 400, 3, 0, "the request is not valid")                                            \
-    X(LIMIT, 400, 3, 0, "the request is over a published limit")                                 \
-    X(UNAUTHENTICATED, 401, 16, 0, "no valid key")                                               \
-    X(FORBIDDEN, 403, 7, 0, "the key does not allow this")                                       \
-    X(NOT_FOUND, 404, 5, 0, "no such thing")                                                     \
-    X(EXISTS, 409, 6, 0, "the name is taken")                                                    \
-    X(PRECONDITION, 412, 9, 0, "a precondition does not hold")                                   \
-    X(NO_CONVERGENCE, 422, 9, 0, "the solver did not reach the tolerance")                       \
-    X(RATE, 429, 8, 1, "rate or quota exceeded")                                                 \
-    X(CANCELLED, 499, 1, 0, "cancelled by the caller")                                           \
-    X(DEADLINE, 504, 4, 0, "the deadline passed")                                                \
-    X(BUSY, 503, 14, 1, "queue full, draining, starting or out of memory: try again")            \
-    X(DATA_LOSS, 500, 15, 0, "stored data is damaged")                                           \
+#define POSENC_STATUSES(X)                                                            \
+    X(OK, 200, 0, 0, "ok")                                                            \
+    X(INVALID, 400, 3, 0, "the request is not valid")                                 \
+    X(LIMIT, 400, 3, 0, "the request is over a published limit")                      \
+    X(UNAUTHENTICATED, 401, 16, 0, "no valid key")                                    \
+    X(FORBIDDEN, 403, 7, 0, "the key does not allow this")                            \
+    X(NOT_FOUND, 404, 5, 0, "no such thing")                                          \
+    X(EXISTS, 409, 6, 0, "the name is taken")                                         \
+    X(PRECONDITION, 412, 9, 0, "a precondition does not hold")                        \
+    X(NO_CONVERGENCE, 422, 9, 0, "the solver did not reach the tolerance")            \
+    X(RATE, 429, 8, 1, "rate or quota exceeded")                                      \
+    X(CANCELLED, 499, 1, 0, "cancelled by the caller")                                \
+    X(DEADLINE, 504, 4, 0, "the deadline passed")                                     \
+    X(BUSY, 503, 14, 1, "queue full, draining, starting or out of memory: try again") \
+    X(DATA_LOSS, 500, 15, 0, "stored data is damaged")                                \
     X(INTERNAL, 500, 13, 0, "a fault of the program")
 
 typedef enum posenc_status {
@@ -64,33 +64,33 @@ typedef enum posenc_status {
 #undef X
 } posenc_status;
 
-const char *posenc_status_name(posenc_status s);    /* "INVALID" */
+const char *posenc_status_name(posenc_status s); /* "INVALID" */
 const char *posenc_status_meaning(posenc_status s);
 int posenc_status_http(posenc_status s);
-int posenc_status_grpc(posenc_status s);            /* 0 .. 16 */
-const char *posenc_status_code(posenc_status s);    /* gRPC's name: "INVALID_ARGUMENT" */
+int posenc_status_grpc(posenc_status s);         /* 0 .. 16 */
+const char *posenc_status_code(posenc_status s); /* gRPC's name: "INVALID_ARGUMENT" */
 bool posenc_status_retry(posenc_status s);
 
 /* What is wrong with one field. */
 typedef struct posenc_fault {
-    char field[128];    /* the name as the client typed it, with a path: "graph.edge_index[1][17]" */
-    char value[64];     /* what was given; shortened with "..." */
-    char allowed[160];  /* what would be right */
-    char reason[32];    /* UPPER_SNAKE: "INVALID_PARAMETER", "LIMIT_EXCEEDED", ... */
+    char field[128];   /* the name as the client typed it, with a path: "graph.edge_index[1][17]" */
+    char value[64];    /* what was given; shortened with "..." */
+    char allowed[160]; /* what would be right */
+    char reason[32];   /* UPPER_SNAKE: "INVALID_PARAMETER", "LIMIT_EXCEEDED", ... */
 } posenc_fault;
 
 #define PE_MAX_FAULTS 8
 typedef struct posenc_error {
-    posenc_status status;           /* the gravest of the faults */
-    unsigned n, dropped;            /* faults held; faults that did not fit */
+    posenc_status status; /* the gravest of the faults */
+    unsigned n, dropped;  /* faults held; faults that did not fit */
     posenc_fault fault[PE_MAX_FAULTS];
-} posenc_error;                     /* owned by the caller, starts at { 0 } */
+} posenc_error; /* owned by the caller, starts at { 0 } */
 
 /* Adds a fault and returns `status`, so that `return posenc_fail(...)` reads well. `err` may be NULL.
  * `allowed` is a printf format. Never allocates. */
 posenc_status posenc_fail(posenc_error *err, posenc_status status, const char *reason, const char *field, const char *value,
                           const char *allowed, ...) POSENC_PRINTF(6, 7);
-/* All faults in one line: "field: got value, allowed (REASON); ...". Returns buf. */
+/* All faults in one line: "field: got value, allowed: what; ...". Returns buf. */
 const char *posenc_error_text(const posenc_error *err, char *buf, size_t size);
 
 /* A short formatted text by value: posenc_text("%d", n).s lives to the end of the full expression. */
@@ -102,20 +102,20 @@ posenc_short posenc_text(const char *format, ...) POSENC_PRINTF(1, 2);
 /* ---- 2. tensors ---------------------------------------------------------------------------------------------- */
 
 /* name, bytes per element, NumPy type string, safetensors word */
-#define POSENC_DTYPES(X)                  \
-    X(float32, 4, "<f4", "F32")           \
-    X(float64, 8, "<f8", "F64")           \
-    X(float16, 2, "<f2", "F16")           \
-    X(bfloat16, 2, "", "BF16")            \
-    X(int32, 4, "<i4", "I32")             \
-    X(int64, 8, "<i8", "I64")             \
+#define POSENC_DTYPES(X)        \
+    X(float32, 4, "<f4", "F32") \
+    X(float64, 8, "<f8", "F64") \
+    X(float16, 2, "<f2", "F16") \
+    X(bfloat16, 2, "", "BF16")  \
+    X(int32, 4, "<i4", "I32")   \
+    X(int64, 8, "<i8", "I64")   \
     X(uint8, 1, "|u1", "U8")
 
 typedef enum posenc_dtype {
 #define X(name, size, numpy, safetensors) PE_##name,
     POSENC_DTYPES(X)
 #undef X
-    PE_NDTYPES
+        PE_NDTYPES
 } posenc_dtype;
 
 size_t posenc_dtype_size(posenc_dtype t);
@@ -124,16 +124,16 @@ bool posenc_dtype_named(const char *name, posenc_dtype *out);
 
 #define PE_MAX_RANK 8
 typedef struct posenc_tensor {
-    const char *name;               /* [a-z][a-z0-9_]{0,63}; static, or owned by who owns data */
+    const char *name; /* [a-z][a-z0-9_]{0,63}; static, or owned by who owns data */
     posenc_dtype dtype;
-    int rank;                       /* 0 .. PE_MAX_RANK */
-    int64_t shape[PE_MAX_RANK];     /* row-major, slowest first; elements may be 0 */
-    void *data;                     /* little-endian, aligned to the element; NULL where only the shape is known */
+    int rank;                   /* 0 .. PE_MAX_RANK */
+    int64_t shape[PE_MAX_RANK]; /* row-major, slowest first; elements may be 0 */
+    void *data;                 /* little-endian, aligned to the element; NULL where only the shape is known */
 } posenc_tensor;
 
-int64_t posenc_tensor_count(const posenc_tensor *t);   /* elements; the product is known not to overflow */
-uint64_t posenc_tensor_size(const posenc_tensor *t);   /* bytes */
-double posenc_tensor_get(const posenc_tensor *t, int64_t i);   /* element i of the flat tensor; int64 beyond 2^53 rounds */
+int64_t posenc_tensor_count(const posenc_tensor *t);         /* elements; the product is known not to overflow */
+uint64_t posenc_tensor_size(const posenc_tensor *t);         /* bytes */
+double posenc_tensor_get(const posenc_tensor *t, int64_t i); /* element i of the flat tensor; int64 beyond 2^53 rounds */
 /* Rounds n float64 values to `t` (to nearest, ties to even; integers must hold exactly) at dst. */
 void posenc_convert(posenc_dtype t, void *dst, const double *src, size_t n);
 /* dst = a * b, false on overflow of 2^63 - 1 or a negative factor. */
@@ -143,10 +143,10 @@ bool posenc_mul_size(int64_t a, int64_t b, int64_t *dst);
 
 /* Memory that lives as long as a request: allocated piece by piece, freed whole. Not thread-safe. */
 typedef struct posenc_arena posenc_arena;
-posenc_arena *posenc_arena_new(size_t limit);                   /* bytes it may hold; NULL: out of memory */
-void posenc_arena_free(posenc_arena *a);                        /* NULL is fine */
-void *posenc_alloc(posenc_arena *a, size_t size);               /* zeroed, aligned to 64; NULL: over the limit or no memory */
-char *posenc_strdup(posenc_arena *a, const char *s, size_t n);  /* n bytes and a NUL */
+posenc_arena *posenc_arena_new(size_t limit);                  /* bytes it may hold; NULL: out of memory */
+void posenc_arena_free(posenc_arena *a);                       /* NULL is fine */
+void *posenc_alloc(posenc_arena *a, size_t size);              /* zeroed, aligned to 64; NULL: over the limit or no memory */
+char *posenc_strdup(posenc_arena *a, const char *s, size_t n); /* n bytes and a NUL */
 size_t posenc_arena_used(const posenc_arena *a);
 
 /* ---- 4. parameters ------------------------------------------------------------------------------------------- */
@@ -156,48 +156,48 @@ size_t posenc_arena_used(const posenc_arena *a);
 typedef enum posenc_kind { PE_T_INT, PE_T_REAL, PE_T_REALS, PE_T_BOOL, PE_T_ENUM, PE_T_TEXT, PE_T_TENSOR } posenc_kind;
 /* C types of the kinds: int64_t, double, posenc_reals, bool, int, const char *, posenc_tensor */
 
-typedef uint64_t posenc_given;      /* bit i: the client supplied row i; the first member of every params struct */
+typedef uint64_t posenc_given; /* bit i: the client supplied row i; the first member of every params struct */
 
 typedef struct posenc_reals {
-    const double *v;                /* (n) */
+    const double *v; /* (n) */
     size_t n;
 } posenc_reals;
 
 enum {
-    PE_REQUIRED = 1,                /* must be given (where the row applies) */
-    PE_DERIVED = 2,                 /* when absent, `check` computes it; the doc says how */
-    PE_SELECTOR = 4,                /* the enum row that `when` of other rows refers to; at most one */
-    PE_NAN = 8,                     /* a real that admits the word nan */
-    PE_OPTIONAL = 16                /* absent means absent: no default, and not in the key */
+    PE_REQUIRED = 1, /* must be given (where the row applies) */
+    PE_DERIVED = 2,  /* when absent, `check` computes it; the doc says how */
+    PE_SELECTOR = 4, /* the enum row that `when` of other rows refers to; at most one */
+    PE_NAN = 8,      /* a real that admits the word nan */
+    PE_OPTIONAL = 16 /* absent means absent: no default, and not in the key */
 };
 
-typedef struct posenc_param {       /* one row */
+typedef struct posenc_param { /* one row */
     const char *name, *doc;
-    const char *const *names;       /* enum rows: the words, NULL-terminated; text rows: names[0] is the pattern */
-    double def, min, max;           /* of the value, of each element (reals), of the length (text); exact below 2^53.
-                                       min == max == 0: unbounded (real, reals) */
-    uint32_t when;                  /* bit v: the row applies to variant v of the selector; 0: always */
-    uint16_t offset;                /* of the member in the params struct */
+    const char *const *names; /* enum rows: the words, NULL-terminated; text rows: names[0] is the pattern */
+    double def, min, max;     /* of the value, of each element (reals), of the length (text); exact below 2^53.
+                                 min == max == 0: unbounded (real, reals) */
+    uint32_t when;            /* bit v: the row applies to variant v of the selector; 0: always */
+    uint16_t offset;          /* of the member in the params struct */
     uint8_t kind, flags;
-    const char *text;               /* text rows: the default; NULL: none */
+    const char *text; /* text rows: the default; NULL: none */
 } posenc_param;
 
 typedef struct posenc_table {
     const posenc_param *rows;
-    size_t nrows, size;             /* at most 64 rows; bytes of the params struct */
+    size_t nrows, size; /* at most 64 rows; bytes of the params struct */
 } posenc_table;
 
-const posenc_param *posenc_row(const posenc_table *t, const char *name);      /* NULL: none of that name */
+const posenc_param *posenc_row(const posenc_table *t, const char *name); /* NULL: none of that name */
 posenc_status posenc_unknown(const posenc_table *t, const posenc_table *also, const char *name, posenc_error *err);
-                                                                              /* the fault for an unknown name; suggests the nearest */
-void posenc_defaults(const posenc_table *t, void *params);                    /* zeroes, then fills in the defaults */
+/* the fault for an unknown name; suggests the nearest */
+void posenc_defaults(const posenc_table *t, void *params); /* zeroes, then fills in the defaults */
 bool posenc_applies(const posenc_table *t, const posenc_param *row, const void *params);
 bool posenc_was_given(const posenc_table *t, const posenc_param *row, const void *params);
 
 /* Setters: one value each, checked for kind and range; a row set twice is a fault. Values behind pointers are
  * borrowed and must live as long as the params. */
 posenc_status posenc_set_text(const posenc_table *t, const posenc_param *row, void *params, const char *text, size_t n,
-                              posenc_arena *a, posenc_error *err);            /* any kind but tensor, as typed in a query */
+                              posenc_arena *a, posenc_error *err); /* any kind but tensor, as typed in a query */
 posenc_status posenc_set_int(const posenc_table *t, const posenc_param *row, void *params, int64_t v, posenc_error *err);
 posenc_status posenc_set_real(const posenc_table *t, const posenc_param *row, void *params, double v, posenc_error *err);
 posenc_status posenc_set_bool(const posenc_table *t, const posenc_param *row, void *params, bool v, posenc_error *err);
@@ -219,8 +219,8 @@ typedef struct posenc_edges {
     const int64_t *source, *target; /* (nedges) 0 .. num_nodes - 1 */
     const double *weight;           /* (nedges) finite; NULL: all 1 */
     bool directed;
-    const int64_t *ptr;             /* (ngraphs + 1) a batch: graph g has the nodes ptr[g] .. ptr[g+1]-1; NULL: one graph */
-    int64_t ngraphs;                /* 1 .. 10^6 when ptr is given */
+    const int64_t *ptr; /* (ngraphs + 1) a batch: graph g has the nodes ptr[g] .. ptr[g+1]-1; NULL: one graph */
+    int64_t ngraphs;    /* 1 .. 10^6 when ptr is given */
 } posenc_edges;
 
 /* A checked graph in normal form: sorted, so that neither the order of the list nor listing an undirected edge
@@ -228,10 +228,10 @@ typedef struct posenc_edges {
 typedef struct posenc_graph posenc_graph;
 posenc_status posenc_graph_build(const posenc_edges *edges, posenc_arena *a, const posenc_graph **out, posenc_error *err);
 int64_t posenc_graph_nodes(const posenc_graph *g);
-int64_t posenc_graph_edges(const posenc_graph *g);     /* after joining the two listings of an undirected edge */
-int64_t posenc_graph_count(const posenc_graph *g);     /* graphs in the batch; 1 without ptr */
+int64_t posenc_graph_edges(const posenc_graph *g); /* after joining the two listings of an undirected edge */
+int64_t posenc_graph_count(const posenc_graph *g); /* graphs in the batch; 1 without ptr */
 bool posenc_graph_batched(const posenc_graph *g);
-const char *posenc_graph_id(const posenc_graph *g);    /* "sha256-<hex>" of the content */
+const char *posenc_graph_id(const posenc_graph *g); /* "sha256-<hex>" of the content */
 
 /* ---- 6. encodings -------------------------------------------------------------------------------------------- */
 
@@ -242,33 +242,33 @@ typedef struct posenc_result posenc_result;
 typedef struct posenc_context posenc_context;
 
 typedef struct posenc_output {
-    const char *name, *shape, *doc;     /* shape in words: "[num_nodes, k]" */
-    const char *dtype;                  /* NULL: the request's dtype */
+    const char *name, *shape, *doc; /* shape in words: "[num_nodes, k]" */
+    const char *dtype;              /* NULL: the request's dtype */
 } posenc_output;
 
 /* What a computation is expected to cost, from sizes alone. */
 typedef struct posenc_cost {
-    double ns;                          /* on one core of a current machine, within a factor of about 4 */
-    uint64_t scratch;                   /* bytes beside the result */
+    double ns;        /* on one core of a current machine, within a factor of about 4 */
+    uint64_t scratch; /* bytes beside the result */
 } posenc_cost;
 
 /* An encoding is this constant and four functions; everything else reads it. */
 typedef struct posenc_encoding {
     const char *name, *family, *title, *source;
-    const char *example;                /* a valid query string: documentation, smoke test, fuzz seed */
-    int revision;                       /* goes up when the numbers change */
+    const char *example; /* a valid query string: documentation, smoke test, fuzz seed */
+    int revision;        /* goes up when the numbers change */
     posenc_input input;
     posenc_table table;
     const posenc_output *outputs;
     size_t noutputs;
-    posenc_status (*check)(posenc_request *r, posenc_error *err);                      /* rules between fields; fills derived rows */
-    posenc_status (*shape)(const posenc_request *r, posenc_result *out, posenc_error *err);  /* exact, before computing */
+    posenc_status (*check)(posenc_request *r, posenc_error *err); /* rules between fields; fills derived rows */
+    posenc_status (*shape)(const posenc_request *r, posenc_result *out, posenc_error *err); /* exact, before computing */
     void (*cost)(const posenc_request *r, posenc_cost *out);
     posenc_status (*compute)(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err);
 } posenc_encoding;
 
-size_t posenc_encodings(void);                          /* how many there are */
-const posenc_encoding *posenc_encoding_at(size_t i);    /* in the order of the documentation */
+size_t posenc_encodings(void);                                              /* how many there are */
+const posenc_encoding *posenc_encoding_at(size_t i);                        /* in the order of the documentation */
 const posenc_encoding *posenc_encoding_named(const char *name);             /* NULL: none */
 posenc_status posenc_unknown_encoding(const char *name, posenc_error *err); /* NOT_FOUND, suggests the nearest */
 /* A small graph (7 nodes, one ring with a tail) that goes with the example of graph encodings. */
@@ -276,10 +276,10 @@ const posenc_edges *posenc_example_edges(void);
 
 /* ---- 7. requests --------------------------------------------------------------------------------------------- */
 
-typedef struct posenc_common {          /* parameters that every encoding has */
+typedef struct posenc_common { /* parameters that every encoding has */
     posenc_given given;
-    int dtype;                          /* posenc_dtype of real outputs: float32 float64 float16 bfloat16 */
-    int64_t rev;                        /* pinned revision; 0: the current one */
+    int dtype;   /* posenc_dtype of real outputs: float32 float64 float16 bfloat16 */
+    int64_t rev; /* pinned revision; 0: the current one */
 } posenc_common;
 extern const posenc_table posenc_common_table;
 
@@ -293,17 +293,17 @@ struct posenc_result {
 
 struct posenc_request {
     const posenc_encoding *encoding;
-    posenc_arena *arena;                /* borrowed; holds all the request points to */
-    void *params;                       /* the encoding's struct */
+    posenc_arena *arena; /* borrowed; holds all the request points to */
+    void *params;        /* the encoding's struct */
     posenc_common common;
-    const posenc_graph *graph;          /* input PE_GRAPH */
+    const posenc_graph *graph; /* input PE_GRAPH */
     /* filled in by posenc_resolve: */
-    posenc_result shape;                /* tensors with data NULL */
+    posenc_result shape; /* tensors with data NULL */
     posenc_cost cost;
-    uint64_t size;                      /* bytes of all tensors */
-    const char *key;                    /* the readable digest input: "sinusoidal/1 dtype=float32 embedding_dim=64 ..." */
-    char digest[65];                    /* SHA-256 of the key, hex */
-    const char *params_json;            /* the resolved parameters, one JSON object */
+    uint64_t size;           /* bytes of all tensors */
+    const char *key;         /* the readable digest input: "sinusoidal/1 dtype=float32 embedding_dim=64 ..." */
+    char digest[65];         /* SHA-256 of the key, hex */
+    const char *params_json; /* the resolved parameters, one JSON object */
 };
 
 /* Starts a request: the encoding, parameters at their defaults. NOT_FOUND, BUSY. */
@@ -318,12 +318,12 @@ posenc_status posenc_resolve(posenc_request *r, posenc_error *err);
 
 /* How a computation is watched. Zeroed storage: never stopped, no progress, no limit. */
 struct posenc_context {
-    posenc_status (*stop)(void *user);  /* polled at least every 10 ms: PE_OK, or PE_CANCELLED / PE_DEADLINE to stop */
+    posenc_status (*stop)(void *user); /* polled at least every 10 ms: PE_OK, or PE_CANCELLED / PE_DEADLINE to stop */
     void (*progress)(void *user, double fraction, const char *sentence);
     void *user;
-    uint64_t memory_limit;              /* bytes of scratch; 0: none */
+    uint64_t memory_limit; /* bytes of scratch; 0: none */
 };
-posenc_status posenc_poll(const posenc_context *ctx);   /* ctx may be NULL */
+posenc_status posenc_poll(const posenc_context *ctx); /* ctx may be NULL */
 
 /* Computes into `out`, whose tensors are r->shape's with data pointing to memory of the caller
  * (posenc_tensor_size bytes each, aligned to 64). */
@@ -333,7 +333,7 @@ posenc_status posenc_compute(const posenc_request *r, posenc_result *out, posenc
 
 typedef struct posenc_answer {
     posenc_result result;
-    posenc_request request;             /* as resolved */
+    posenc_request request; /* as resolved */
     posenc_arena *arena;
     void *memory;
 } posenc_answer;
@@ -345,19 +345,19 @@ void posenc_answer_fini(posenc_answer *a);
 /* ---- 9. containers ------------------------------------------------------------------------------------------- */
 
 /* extension, media type, one tensor only, whether the length follows from shapes alone */
-#define POSENC_FORMATS(X)                                           \
-    X(json, "application/json", 0, 0)                               \
-    X(npy, "application/x-npy", 1, 1)                               \
-    X(npz, "application/x-npz", 0, 1)                               \
-    X(safetensors, "application/vnd.safetensors", 0, 1)             \
-    X(bin, "application/octet-stream", 1, 1)                        \
+#define POSENC_FORMATS(X)                               \
+    X(json, "application/json", 0, 0)                   \
+    X(npy, "application/x-npy", 1, 1)                   \
+    X(npz, "application/x-npz", 0, 1)                   \
+    X(safetensors, "application/vnd.safetensors", 0, 1) \
+    X(bin, "application/octet-stream", 1, 1)            \
     X(csv, "text/csv", 1, 0)
 
 typedef enum posenc_format {
 #define X(name, media, single, sized) PE_##name,
     POSENC_FORMATS(X)
 #undef X
-    PE_NFORMATS
+        PE_NFORMATS
 } posenc_format;
 
 const char *posenc_format_name(posenc_format f);
@@ -370,22 +370,22 @@ typedef enum posenc_json_data { PE_JSON_NESTED, PE_JSON_FLAT, PE_JSON_BASE64 } p
 
 /* Which part of a result is written. Zeroed: all of it. */
 typedef struct posenc_selection {
-    uint32_t tensors;                   /* bit i: tensor i; 0: all */
-    bool rows;                          /* slice the first axis of each selected tensor: row_begin .. row_end - 1 */
+    uint32_t tensors; /* bit i: tensor i; 0: all */
+    bool rows;        /* slice the first axis of each selected tensor: row_begin .. row_end - 1 */
     int64_t row_begin, row_end;
     posenc_json_data data;
-    int64_t json_limit;                 /* elements that nested or flat JSON may hold; 0: 65536 */
+    int64_t json_limit; /* elements that nested or flat JSON may hold; 0: 65536 */
 } posenc_selection;
 
 /* Where a result came from: what containers say about it. Borrowed. */
 typedef struct posenc_origin {
     const posenc_encoding *encoding;
-    const char *digest;                 /* hex */
+    const char *digest; /* hex */
     const char *params_json;
 } posenc_origin;
 
 typedef struct posenc_piece {
-    const void *data;                   /* NULL where the result has no data yet */
+    const void *data; /* NULL where the result has no data yet */
     uint64_t size;
 } posenc_piece;
 
@@ -393,8 +393,8 @@ typedef struct posenc_piece {
 typedef struct posenc_document {
     posenc_piece *piece;
     size_t npieces;
-    uint64_t size;                      /* of all pieces */
-    uint64_t own_size;                  /* bytes held beside the tensors */
+    uint64_t size;     /* of all pieces */
+    uint64_t own_size; /* bytes held beside the tensors */
     void *own;
 } posenc_document;
 
@@ -425,8 +425,8 @@ posenc_status posenc_request_tensors(posenc_request *r, const posenc_tensor *t, 
 /* ---- 10. words about the tables -------------------------------------------------------------------------------- */
 
 /* JSON texts, malloc'ed; NULL: no memory. */
-char *posenc_describe(const posenc_encoding *e);    /* the descriptor with a JSON Schema of its parameters */
-char *posenc_describe_all(void);                    /* {"encodings": [...]} */
+char *posenc_describe(const posenc_encoding *e); /* the descriptor with a JSON Schema of its parameters */
+char *posenc_describe_all(void);                 /* {"encodings": [...]} */
 /* The nearest of n names by edit distance, NULL when none is near. */
 const char *posenc_nearest(const char *name, const char *(*at)(const void *list, size_t i), const void *list, size_t n);
 

@@ -15,10 +15,10 @@
 enum { SHARDS = 16, GHOSTS = 1024, MAX_USE = 3 };
 
 typedef struct node {
-    struct node *chain;                 /* hash bucket */
-    struct node *newer, *older;         /* queue */
+    struct node *chain;         /* hash bucket */
+    struct node *newer, *older; /* queue */
     pe_entry *entry;
-    uint64_t hash, bytes;               /* bytes as charged to the shard's queue */
+    uint64_t hash, bytes; /* bytes as charged to the shard's queue */
     int use;
     bool in_main;
 } node;
@@ -33,7 +33,7 @@ typedef struct shard {
     node **bucket;
     size_t nbuckets, nnodes;
     queue small, main;
-    uint64_t ghost[GHOSTS];             /* ring of hashes of what left small unused */
+    uint64_t ghost[GHOSTS]; /* ring of hashes of what left small unused */
     size_t ghost_at;
     pe_flight *flights;
 } shard;
@@ -42,7 +42,7 @@ struct pe_cache {
     shard shard[SHARDS];
     uint64_t budget;
     _Atomic uint64_t resident, pinned, reserved, entries, evicted;
-    atomic_uint turn;                   /* which shard evicts next */
+    atomic_uint turn; /* which shard evicts next */
     void (*on_evict)(void *user, uint64_t bytes);
     void *user;
 };
@@ -93,7 +93,7 @@ void pe_entry_unref(void *arg)
     pe_entry *e = arg;
     if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
         return;
-    atomic_fetch_sub(&e->cache->pinned, atomic_load(&e->charged));  /* the index held a reference while it was resident */
+    atomic_fetch_sub(&e->cache->pinned, atomic_load(&e->charged)); /* the index held a reference while it was resident */
     for (pe_representation *r = e->representations, *next; r; r = next) {
         next = r->next;
         pe_representation_free(r);
@@ -174,7 +174,7 @@ posenc_status pe_entry_write(pe_entry *e, posenc_format f, const posenc_selectio
     }
     uint64_t bytes = sizeof *r + r->document.own_size + r->document.npieces * sizeof *r->document.piece;
     pthread_mutex_lock(&e->lock);
-    pe_representation *other = find(e, f, sel);     /* two may have made it at once: the first stays */
+    pe_representation *other = find(e, f, sel); /* two may have made it at once: the first stays */
     if (!other) {
         r->next = e->representations;
         e->representations = r;
@@ -240,7 +240,7 @@ static bool grow(shard *s)
     size_t n = s->nbuckets ? s->nbuckets * 2 : 64;
     node **b = calloc(n, sizeof *b);
     if (!b)
-        return s->nbuckets != 0;        /* longer chains are no failure */
+        return s->nbuckets != 0; /* longer chains are no failure */
     for (size_t i = 0; i < s->nbuckets; i++)
         for (node *x = s->bucket[i], *next; x; x = next) {
             next = x->chain;
@@ -275,7 +275,7 @@ static pe_entry *evict(shard *s)
 {
     for (;;) {
         queue *q = s->small.oldest && (!s->main.oldest || s->small.bytes * 10 > s->small.bytes + s->main.bytes) ? &s->small
-                                                                                                                  : &s->main;
+                                                                                                                : &s->main;
         node *n = q->oldest;
         if (!n)
             return NULL;
@@ -433,7 +433,7 @@ bool pe_cache_leave(pe_cache *c, pe_waiter *w)
 {
     (void)c;
     shard *s = w->shard;
-    if (!s)                             /* it never waited */
+    if (!s) /* it never waited */
         return false;
     pthread_mutex_lock(&s->lock);
     pe_flight *f = w->flight;
@@ -443,7 +443,7 @@ bool pe_cache_leave(pe_cache *c, pe_waiter *w)
             w->next->prev = w->prev;
         w->flight = NULL;
         if (--f->nwaiters == 0) {
-            forget(s, f);               /* whoever asks from now on computes anew */
+            forget(s, f); /* whoever asks from now on computes anew */
             atomic_store(&f->stop, PE_CANCELLED);
         }
     }

@@ -23,13 +23,13 @@ typedef struct pe_entry {
     char digest[65];
     const posenc_encoding *encoding;
     const char *params_json;
-    posenc_result result;               /* data pointers into this allocation, in wire form */
-    uint64_t size;                      /* bytes of this allocation */
-    _Atomic uint64_t charged;           /* size and representations */
-    double compute_s;                   /* what making it cost */
-    pthread_mutex_t lock;               /* guards representations */
+    posenc_result result;     /* data pointers into this allocation, in wire form */
+    uint64_t size;            /* bytes of this allocation */
+    _Atomic uint64_t charged; /* size and representations */
+    double compute_s;         /* what making it cost */
+    pthread_mutex_t lock;     /* guards representations */
     pe_representation *representations;
-    atomic_bool resident;               /* in the index (otherwise its bytes count as pinned) */
+    atomic_bool resident; /* in the index (otherwise its bytes count as pinned) */
 } pe_entry;
 
 /* One container of an entry, made once. */
@@ -38,13 +38,13 @@ struct pe_representation {
     posenc_format format;
     posenc_selection selection;
     posenc_document document;
-    char repr_digest[64];               /* "sha-256=:...:" of the bytes */
+    char repr_digest[64]; /* "sha-256=:...:" of the bytes */
 };
 
 /* An entry with room for r's tensors and a copy of what it needs of r; not yet in the cache. NULL: no memory. */
 pe_entry *pe_entry_new(pe_cache *c, const posenc_request *r);
 void pe_entry_ref(pe_entry *e);
-void pe_entry_unref(void *e);           /* NULL is fine; signature of a destructor for responses and slices */
+void pe_entry_unref(void *e); /* NULL is fine; signature of a destructor for responses and slices */
 /* The container of a selection. Whole selections are kept with the entry; a slice by rows is made for the caller
  * alone, in *own (zeroed by the caller, freed with pe_representation_free). */
 posenc_status pe_entry_write(pe_entry *e, posenc_format f, const posenc_selection *sel, const pe_representation **out,
@@ -54,8 +54,8 @@ void pe_representation_free(pe_representation *r);
 /* Who waits for a computation. Embedded by the service in its calls. */
 typedef struct pe_waiter {
     struct pe_waiter *next, *prev;
-    struct pe_flight *flight;           /* NULL when not waiting; guarded by the shard's lock */
-    void *shard;                        /* set by begin */
+    struct pe_flight *flight; /* NULL when not waiting; guarded by the shard's lock */
+    void *shard;              /* set by begin */
 } pe_waiter;
 
 /* A computation under way. */
@@ -63,20 +63,21 @@ typedef struct pe_flight {
     char digest[65];
     pe_waiter *waiters;
     int nwaiters;
-    atomic_int stop;                    /* posenc_status: set when nobody waits any more */
-    bool indexed;                       /* later askers find it */
+    atomic_int stop; /* posenc_status: set when nobody waits any more */
+    bool indexed;    /* later askers find it */
     struct pe_flight *next;
-    void *user;                         /* the service's */
+    void *user; /* the service's */
 } pe_flight;
 
 typedef enum pe_cache_answer { PE_CACHE_HAVE, PE_CACHE_WAIT, PE_CACHE_COMPUTE, PE_CACHE_NO_MEMORY } pe_cache_answer;
 
 pe_cache *pe_cache_new(uint64_t budget, void (*evicted)(void *user, uint64_t bytes), void *user);
-void pe_cache_free(pe_cache *c);        /* all entries and flights must have been returned */
+void pe_cache_free(pe_cache *c); /* all entries and flights must have been returned */
 
-/* HAVE: *have is a counted entry. WAIT: w waits on a flight. COMPUTE: *flight is new, w waits on it, the caller computes and publishes. */
+/* HAVE: *have is a counted entry. WAIT: w waits on a flight. COMPUTE: *flight is new, w waits on it, the caller computes and
+ * publishes. */
 pe_cache_answer pe_cache_begin(pe_cache *c, const char *digest, pe_waiter *w, pe_entry **have, pe_flight **flight);
-pe_entry *pe_cache_get(pe_cache *c, const char *digest, bool count);    /* counted, or NULL; count: it is a use */
+pe_entry *pe_cache_get(pe_cache *c, const char *digest, bool count); /* counted, or NULL; count: it is a use */
 /* w no longer waits. False: it was not waiting any more (published already). The last one to leave stops the flight. */
 bool pe_cache_leave(pe_cache *c, pe_waiter *w);
 /* Ends the flight: later askers find `e` (NULL: a failure, they compute anew; keep false: not worth keeping).

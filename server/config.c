@@ -14,8 +14,14 @@
 extern char **environ;
 
 #define MIB (1024.0 * 1024)
-#define ADDRESS(m, d, what) { PE_TEXT(pe_config, m), .text = d, .min = 1, .max = 255, .doc = what }
-#define COUNT(m, d, lo, hi, what) { PE_INT(pe_config, m), .def = d, .min = lo, .max = hi, .doc = what }
+#define ADDRESS(m, d, what)                                                 \
+    {                                                                       \
+        PE_TEXT(pe_config, m), .text = d, .min = 1, .max = 255, .doc = what \
+    }
+#define COUNT(m, d, lo, hi, what)                                         \
+    {                                                                     \
+        PE_INT(pe_config, m), .def = d, .min = lo, .max = hi, .doc = what \
+    }
 
 static const posenc_param rows[] = {
     ADDRESS(http, "127.0.0.1:8080", "HOST:PORT of the REST door; port 0 picks a free one"),
@@ -54,7 +60,10 @@ static const posenc_param rows[] = {
 const posenc_table pe_config_table = { rows, PE_LEN(rows), sizeof(pe_config) };
 
 /* The name that people type: the struct's memory_budget_text is memory_budget outside. */
-static const char *outside(const posenc_param *r) { return strcmp(r->name, "memory_budget_text") ? r->name : "memory_budget"; }
+static const char *outside(const posenc_param *r)
+{
+    return strcmp(r->name, "memory_budget_text") ? r->name : "memory_budget";
+}
 
 static const posenc_param *row_of(const char *name)
 {
@@ -71,8 +80,9 @@ static bool size_of(const char *s, uint64_t *out)
     static const struct {
         const char *unit;
         uint64_t factor;
-    } units[] = { { "", 1 }, { "B", 1 }, { "KiB", 1 << 10 }, { "MiB", 1 << 20 }, { "GiB", 1 << 30 }, { "TiB", 1ULL << 40 },
-                  { "k", 1 << 10 }, { "m", 1 << 20 }, { "g", 1 << 30 } };
+    } units[] = { { "", 1 },          { "B", 1 },         { "KiB", 1 << 10 },
+                  { "MiB", 1 << 20 }, { "GiB", 1 << 30 }, { "TiB", 1ULL << 40 },
+                  { "k", 1 << 10 },   { "m", 1 << 20 },   { "g", 1 << 30 } };
     char *end;
     errno = 0;
     if (!isdigit((unsigned char)*s))
@@ -147,7 +157,7 @@ static posenc_status set(pe_config *c, const posenc_param *row, const char *valu
 {
     if (row->kind == PE_T_INT) {
         uint64_t n;
-        if (size_of(value, &n) && n <= INT64_MAX)      /* sizes may be typed as 64MiB */
+        if (size_of(value, &n) && n <= INT64_MAX) /* sizes may be typed as 64MiB */
             return posenc_set_int(&pe_config_table, row, c, (int64_t)n, err);
     }
     return posenc_set_text(&pe_config_table, row, c, value, strlen(value), a, err);
@@ -165,8 +175,8 @@ static const char *name_at(const void *unused, size_t i)
 static posenc_status unknown(const char *what, const char *name, posenc_error *err)
 {
     const char *near = posenc_nearest(name, name_at, NULL, PE_LEN(rows));
-    return posenc_fail(err, PE_INVALID, "UNKNOWN_SETTING", name, what, near ? "did you mean %s?" : "a setting that --help lists%s",
-                       near ? near : "");
+    return posenc_fail(err, PE_INVALID, "UNKNOWN_SETTING", name, what,
+                       near ? "did you mean %s?" : "a setting that --help lists%s", near ? near : "");
 }
 
 static char *trim(char *s)
@@ -221,7 +231,7 @@ static void read_environment(pe_config *c, posenc_arena *a, posenc_error *err)
             name[n++] = (char)tolower((unsigned char)*p);
         name[n] = 0;
         const posenc_param *row = row_of(name);
-        if (row) {                      /* other POSENC_ names are the clients' and the tests' */
+        if (row) { /* other POSENC_ names are the clients' and the tests' */
             override(c, row);
             set(c, row, eq + 1, a, err);
         }
@@ -233,8 +243,12 @@ static void read_flags(int argc, char **argv, pe_config *c, posenc_arena *a, pe_
     static const struct {
         const char *flag;
         pe_config_mode mode;
-    } modes[] = { { "--check-config", PE_CHECK_CONFIG }, { "--print-config", PE_PRINT_CONFIG }, { "--version", PE_PRINT_VERSION },
-                  { "--help", PE_PRINT_HELP }, { "-h", PE_PRINT_HELP }, { "--health", PE_ASK_HEALTH } };
+    } modes[] = { { "--check-config", PE_CHECK_CONFIG },
+                  { "--print-config", PE_PRINT_CONFIG },
+                  { "--version", PE_PRINT_VERSION },
+                  { "--help", PE_PRINT_HELP },
+                  { "-h", PE_PRINT_HELP },
+                  { "--health", PE_ASK_HEALTH } };
     posenc_given seen = 0;
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i], *value = NULL;
@@ -257,12 +271,13 @@ static void read_flags(int argc, char **argv, pe_config *c, posenc_arena *a, pe_
         const posenc_param *row = row_of(name);
         if (strchr(arg, '='))
             value = strchr(arg, '=') + 1;
-        else if (row && row->kind == PE_T_BOOL && (i + 1 == argc || (strcmp(argv[i + 1], "true") && strcmp(argv[i + 1], "false"))))
+        else if (row && row->kind == PE_T_BOOL &&
+                 (i + 1 == argc || (strcmp(argv[i + 1], "true") && strcmp(argv[i + 1], "false"))))
             value = "true";
         else if (i + 1 < argc)
             value = argv[++i];
         if (!strcmp(name, "config"))
-            continue;                   /* read before everything else */
+            continue; /* read before everything else */
         if (!row) {
             unknown("unknown flag", name, err);
         } else if (!value) {
@@ -308,7 +323,8 @@ posenc_status pe_config_load(int argc, char **argv, posenc_arena *a, pe_config *
     check_address(c, "admin", c->admin, err);
     c->memory_budget = default_budget();
     if (c->memory_budget_text && (!size_of(c->memory_budget_text, &c->memory_budget) || c->memory_budget < 1 << 20))
-        posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "memory_budget", c->memory_budget_text, "a size of at least 1MiB: 512MiB, 2GiB");
+        posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "memory_budget", c->memory_budget_text,
+                    "a size of at least 1MiB: 512MiB, 2GiB");
     if (strcmp(c->log_level, "error") && strcmp(c->log_level, "info") && strcmp(c->log_level, "debug"))
         posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "log_level", c->log_level, "error, info or debug");
     return err->status;

@@ -19,7 +19,7 @@ typedef struct line {
 
 static void add(line *l, char c)
 {
-    if (l->n + 1 < sizeof l->s)         /* the last byte is the newline's */
+    if (l->n + 1 < sizeof l->s) /* the last byte is the newline's */
         l->s[l->n++] = c;
 }
 
@@ -90,5 +90,5 @@ void pe_log(pe_level level, const char *event, ...)
     va_end(ap);
     l.s[l.n++] = '\n';
     ssize_t written = write(STDERR_FILENO, l.s, l.n);
-    (void)written;                      /* a log that can't be written must not fail a request */
+    (void)written; /* a log that can't be written must not fail a request */
 }

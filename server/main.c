@@ -23,7 +23,8 @@ static int fail(const posenc_error *err)
 {
     for (unsigned i = 0; i < err->n; i++) {
         const posenc_fault *f = &err->fault[i];
-        fprintf(stderr, "posencd: %s: %s%s%s%s\n", f->field, f->value[0] ? "got " : "", f->value, f->value[0] ? ", allowed: " : "", f->allowed);
+        fprintf(stderr, "posencd: %s: %s%s%s%s\n", f->field, f->value[0] ? "got " : "", f->value,
+                f->value[0] ? ", allowed: " : "", f->allowed);
     }
     return 2;
 }
@@ -50,8 +51,9 @@ static int ask_health(const pe_config *c)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
     static const char ask[] = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    bool ok = fd >= 0 && !connect(fd, list->ai_addr, list->ai_addrlen) && send(fd, ask, sizeof ask - 1, MSG_NOSIGNAL) == sizeof ask - 1
-              && recv(fd, answer, sizeof answer - 1, MSG_WAITALL) > 12 && !strncmp(answer + 8, " 200", 4);
+    bool ok = fd >= 0 && !connect(fd, list->ai_addr, list->ai_addrlen) &&
+              send(fd, ask, sizeof ask - 1, MSG_NOSIGNAL) == sizeof ask - 1 &&
+              recv(fd, answer, sizeof answer - 1, MSG_WAITALL) > 12 && !strncmp(answer + 8, " 200", 4);
     freeaddrinfo(list);
     if (fd >= 0)
         close(fd);

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 20, SERIES = 512 };    /* 50 us * 2^19 = 26 s; labels come from bounded sets, so SERIES is never reached */
+enum { BUCKETS = 20, SERIES = 512 }; /* 50 us * 2^19 = 26 s; labels come from bounded sets, so SERIES is never reached */
 
 typedef struct series {
     char labels[160];
-    double value;                       /* counter; histogram: sum */
+    double value; /* counter; histogram: sum */
     uint64_t count, bucket[BUCKETS + 1];
 } series;
 
@@ -127,8 +127,8 @@ char *pe_metrics_text(pe_metrics *m, const char *gauges)
         fprintf(f, "# HELP %s %s\n# TYPE %s counter\n", counters[i].name, counters[i].help, counters[i].name);
         pthread_mutex_lock(&c->lock);
         for (size_t k = 0; k < c->n; k++)
-            fprintf(f, "%s%s%s%s %.17g\n", counters[i].name, c->s[k].labels[0] ? "{" : "", c->s[k].labels, c->s[k].labels[0] ? "}" : "",
-                    c->s[k].value);
+            fprintf(f, "%s%s%s%s %.17g\n", counters[i].name, c->s[k].labels[0] ? "{" : "", c->s[k].labels,
+                    c->s[k].labels[0] ? "}" : "", c->s[k].value);
         pthread_mutex_unlock(&c->lock);
     }
     for (int i = 0; i < PE_NHISTOGRAMS; i++) {
@@ -146,8 +146,8 @@ char *pe_metrics_text(pe_metrics *m, const char *gauges)
                 fprintf(f, "%s_bucket{%s%sle=\"%g\"} %llu\n", name, s->labels, comma, edge, (unsigned long long)sum);
             }
             fprintf(f, "%s_bucket{%s%sle=\"+Inf\"} %llu\n", name, s->labels, comma, (unsigned long long)s->count);
-            fprintf(f, "%s_sum%s%s%s %.9g\n%s_count%s%s%s %llu\n", name, open, s->labels, close, s->value, name, open, s->labels, close,
-                    (unsigned long long)s->count);
+            fprintf(f, "%s_sum%s%s%s %.9g\n%s_count%s%s%s %llu\n", name, open, s->labels, close, s->value, name, open,
+                    s->labels, close, (unsigned long long)s->count);
         }
         pthread_mutex_unlock(&h->lock);
     }

@@ -8,16 +8,16 @@
 #include "posenc.h"
 
 /* name, help */
-#define PE_COUNTERS(X)                                                                                 \
-    X(posenc_http_requests_total, "HTTP requests by route, method and status")                         \
-    X(posenc_http_refused_total, "HTTP connections that the framing guard refused, by reason")         \
-    X(grpc_server_started_total, "gRPC calls started by method")                                       \
-    X(grpc_server_handled_total, "gRPC calls ended by method and code")                                \
-    X(posenc_cache_requests_total, "look-ups by tier and result: hit, miss, collapsed")                \
-    X(posenc_cache_evicted_bytes_total, "bytes that left the memory tier to make room")                \
-    X(posenc_computations_total, "computations started by encoding")                                   \
-    X(posenc_compute_elements_total, "tensor elements computed by encoding")                           \
-    X(posenc_cancelled_total, "computations stopped because nobody waited any more")                   \
+#define PE_COUNTERS(X)                                                                         \
+    X(posenc_http_requests_total, "HTTP requests by route, method and status")                 \
+    X(posenc_http_refused_total, "HTTP connections that the framing guard refused, by reason") \
+    X(grpc_server_started_total, "gRPC calls started by method")                               \
+    X(grpc_server_handled_total, "gRPC calls ended by method and code")                        \
+    X(posenc_cache_requests_total, "look-ups by tier and result: hit, miss, collapsed")        \
+    X(posenc_cache_evicted_bytes_total, "bytes that left the memory tier to make room")        \
+    X(posenc_computations_total, "computations started by encoding")                           \
+    X(posenc_compute_elements_total, "tensor elements computed by encoding")                   \
+    X(posenc_cancelled_total, "computations stopped because nobody waited any more")           \
     X(posenc_rejected_total, "requests refused by reason: queue_full, draining, memory, deadline")
 
 /* name, help; in seconds, buckets from 50 us by doubling to 26 s */
@@ -31,14 +31,14 @@ typedef enum pe_counter {
 #define X(name, help) PE_##name,
     PE_COUNTERS(X)
 #undef X
-    PE_NCOUNTERS
+        PE_NCOUNTERS
 } pe_counter;
 
 typedef enum pe_histogram {
 #define X(name, help) PE_##name,
     PE_HISTOGRAMS(X)
 #undef X
-    PE_NHISTOGRAMS
+        PE_NHISTOGRAMS
 } pe_histogram;
 
 typedef struct pe_metrics pe_metrics;

@@ -15,9 +15,9 @@ typedef struct line {
 } line;
 
 struct pe_pool {
-    pthread_mutex_t lock;               /* guards all below but threads */
+    pthread_mutex_t lock; /* guards all below but threads */
     pthread_cond_t work;
-    line waiting[2];                    /* short, long */
+    line waiting[2]; /* short, long */
     int depth, limit;
     int long_running, nthreads;
     bool stopping;
@@ -61,7 +61,7 @@ static void *work(void *arg)
         free(j);
         pthread_mutex_lock(&p->lock);
         p->long_running -= is_long;
-        if (is_long)                    /* another long one may go now */
+        if (is_long) /* another long one may go now */
             pthread_cond_broadcast(&p->work);
     }
     pthread_cond_broadcast(&p->work);
@@ -80,7 +80,7 @@ pe_pool *pe_pool_new(int threads, int queue)
         p->waiting[k].end = &p->waiting[k].first;
     p->limit = queue;
     int want = threads < 2 ? 2 : threads;
-    p->nthreads = want;                 /* before the first thread reads it */
+    p->nthreads = want; /* before the first thread reads it */
     p->thread = calloc((size_t)want, sizeof *p->thread);
     int started = 0;
     while (p->thread && started < want && !pthread_create(&p->thread[started], NULL, work, p))

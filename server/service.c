@@ -17,28 +17,28 @@
 #include <time.h>
 #include <unistd.h>
 
-#define IN_PLACE_NS 50e3        /* cheaper than a hand-over to another thread */
-#define LONG_NS 100e6           /* from here a job may not take the last thread */
-#define KEEP_NS 2e3             /* below, recomputing is as cheap as a hit */
+#define IN_PLACE_NS 50e3 /* cheaper than a hand-over to another thread */
+#define LONG_NS 100e6    /* from here a job may not take the last thread */
+#define KEEP_NS 2e3      /* below, recomputing is as cheap as a hit */
 
 struct pe_service {
     const pe_config *config;
     pe_metrics *metrics;
     pe_cache *cache;
     pe_pool *pool;
-    pthread_mutex_t timer_lock;     /* guards the timer list, `earliest` and `stopping` */
+    pthread_mutex_t timer_lock; /* guards the timer list, `earliest` and `stopping` */
     pthread_cond_t timer_cond;
     pe_call *timers;
     int64_t earliest;
     bool stopping;
     pthread_t timer_thread;
-    pthread_mutex_t phase_lock;     /* guards phase, changed, changed_user */
+    pthread_mutex_t phase_lock; /* guards phase, changed, changed_user */
     pe_phase phase;
     void (*changed)(void *user);
     void *changed_user;
     int64_t started_ns;
     _Atomic uint64_t serial;
-    _Atomic int64_t queue_high_since;   /* ns; 0: the queue is not near its limit */
+    _Atomic int64_t queue_high_since; /* ns; 0: the queue is not near its limit */
 };
 
 /* A computation as the pool sees it. */
@@ -123,7 +123,7 @@ posenc_status pe_service_resolve(pe_service *s, pe_request *q, posenc_error *err
 /* timer_lock is held. */
 static void list(pe_service *s, pe_call *c)
 {
-    c->timer_prev = c;              /* marks it as listed */
+    c->timer_prev = c; /* marks it as listed */
     c->timer_next = s->timers;
     if (s->timers)
         s->timers->timer_prev = c;
@@ -186,7 +186,7 @@ static void *watch_deadlines(void *arg)
                 continue;
             }
             unlist(s, c);
-            if (pe_cache_leave(s->cache, &c->waiter)) {     /* it is ours now */
+            if (pe_cache_leave(s->cache, &c->waiter)) { /* it is ours now */
                 c->timer_next = late;
                 late = c;
             }
@@ -240,7 +240,7 @@ static bool finish(work *w, pe_entry *e, const posenc_error *error, double queue
         if (e) {
             const pe_representation *made;
             pe_representation *own = NULL;
-            if (c->prepare && !c->selection.rows)      /* a failure shows when the door writes: it asks again */
+            if (c->prepare && !c->selection.rows) /* a failure shows when the door writes: it asks again */
                 pe_entry_write(e, c->format, &c->selection, &made, &own, NULL);
             pe_entry_ref(e);
             c->entry = e;
@@ -278,9 +278,10 @@ static bool compute(work *w, uint64_t here)
     if (stopped(w->flight)) {
         posenc_fail(&error, PE_CANCELLED, "CANCELLED", "request", "", "a client that waits");
     } else if (!(e = pe_entry_new(s->cache, r))) {
-        posenc_fail(&error, PE_BUSY, "OUT_OF_MEMORY", "memory", posenc_text("%llu bytes", (unsigned long long)r->size).s, "try again");
+        posenc_fail(&error, PE_BUSY, "OUT_OF_MEMORY", "memory", posenc_text("%llu bytes", (unsigned long long)r->size).s,
+                    "try again");
     } else {
-        pe_cache_release(s->cache, r->size);      /* the entry counts itself from here */
+        pe_cache_release(s->cache, r->size); /* the entry counts itself from here */
         w->reserved -= r->size;
         pe_metrics_add(s->metrics, PE_posenc_computations_total, labels, 1);
         pe_metrics_observe(s->metrics, PE_posenc_queue_wait_seconds, NULL, queue_s);
@@ -294,7 +295,8 @@ static bool compute(work *w, uint64_t here)
             if (st == PE_CANCELLED)
                 pe_metrics_add(s->metrics, PE_posenc_cancelled_total, labels, 1);
             else if (st == PE_INTERNAL || st == PE_BUSY)
-                pe_log(PE_ERROR, "compute_failed", "encoding", r->encoding->name, "digest", r->digest, "status", posenc_status_name(st), NULL);
+                pe_log(PE_ERROR, "compute_failed", "encoding", r->encoding->name, "digest", r->digest, "status",
+                       posenc_status_name(st), NULL);
         } else {
             e->compute_s = compute_s;
             pe_metrics_add(s->metrics, PE_posenc_compute_elements_total, labels, (double)elements(&e->result));
@@ -326,7 +328,8 @@ static posenc_status refuse_early(pe_service *s, pe_call *c)
     }
     if (c->deadline_ns <= c->begun_ns) {
         reject(s, "deadline");
-        return posenc_fail(&c->error, PE_DEADLINE, "DEADLINE_EXCEEDED", "request", "passed before it began", "a later deadline");
+        return posenc_fail(&c->error, PE_DEADLINE, "DEADLINE_EXCEEDED", "request", "passed before it began",
+                           "a later deadline");
     }
     return PE_OK;
 }
@@ -351,10 +354,10 @@ bool pe_service_begin(pe_service *s, pe_call *c)
         count_cache(s, "hit");
         return true;
     }
-    work *w = malloc(sizeof *w);        /* before the look-up, so that a leader never fails for lack of it */
+    work *w = malloc(sizeof *w); /* before the look-up, so that a leader never fails for lack of it */
     pe_flight *flight = NULL;
-    pe_request_ref(q);                  /* the call's, and */
-    pe_request_ref(q);                  /* the work's */
+    pe_request_ref(q); /* the call's, and */
+    pe_request_ref(q); /* the work's */
     /* Under timer_lock: whoever ends the call takes it out of the timers first, and so waits until it is listed.
      * From the unlock on, the call may end at any moment and is not touched here again. */
     pthread_mutex_lock(&s->timer_lock);
@@ -383,7 +386,8 @@ bool pe_service_begin(pe_service *s, pe_call *c)
     double ns = q->r.cost.ns;
     uint64_t need = q->r.size + q->r.cost.scratch;
     if (!pe_cache_reserve(s->cache, need))
-        return refuse(w, serial, "memory", "memory", "try again: other computations hold the memory budget (setting memory_budget)");
+        return refuse(w, serial, "memory", "memory",
+                      "try again: other computations hold the memory budget (setting memory_budget)");
     w->reserved = need;
     if (ns < IN_PLACE_NS)
         return compute(w, serial);
@@ -413,8 +417,9 @@ static json_t *shapes(const posenc_result *r)
         json_t *shape = json_array();
         for (int k = 0; k < t->rank; k++)
             json_array_append_new(shape, json_integer(t->shape[k]));
-        json_object_set_new(list, t->name, json_pack("{s:s, s:o, s:I}", "dtype", posenc_dtype_name(t->dtype), "shape", shape, "bytes",
-                                                     (json_int_t)posenc_tensor_size(t)));
+        json_object_set_new(list, t->name,
+                            json_pack("{s:s, s:o, s:I}", "dtype", posenc_dtype_name(t->dtype), "shape", shape, "bytes",
+                                      (json_int_t)posenc_tensor_size(t)));
     }
     return list;
 }
@@ -430,10 +435,11 @@ char *pe_service_explain(pe_service *s, const pe_request *q)
 {
     const posenc_request *r = &q->r;
     pe_entry *e = pe_cache_get(s->cache, r->digest, false);
-    json_t *o = json_pack("{s:s, s:i, s:s, s:s, s:o, s:o, s:I, s:{s:f, s:I}, s:s}", "encoding", r->encoding->name, "revision",
-                          r->encoding->revision, "digest", r->digest, "key", r->key, "params", json_loads(r->params_json, 0, NULL),
-                          "tensors", shapes(&r->shape), "bytes", (json_int_t)r->size, "cost", "seconds", r->cost.ns * 1e-9,
-                          "scratch_bytes", (json_int_t)r->cost.scratch, "cached", e ? "memory" : "no");
+    json_t *o = json_pack("{s:s, s:i, s:s, s:s, s:o, s:o, s:I, s:{s:f, s:I}, s:s}", "encoding", r->encoding->name,
+                          "revision", r->encoding->revision, "digest", r->digest, "key", r->key, "params",
+                          json_loads(r->params_json, 0, NULL), "tensors", shapes(&r->shape), "bytes", (json_int_t)r->size,
+                          "cost", "seconds", r->cost.ns * 1e-9, "scratch_bytes", (json_int_t)r->cost.scratch, "cached",
+                          e ? "memory" : "no");
     pe_entry_unref(e);
     return dump(o);
 }
@@ -449,14 +455,15 @@ char *pe_service_capabilities(pe_service *s)
     for (int i = 0; i < PE_NFORMATS; i++)
         json_array_append_new(formats, json_string(posenc_format_name((posenc_format)i)));
     json_t *limits = json_object();
-    for (size_t i = 0; i < pe_config_table.nrows; i++) {        /* every max_* setting is a published limit */
+    for (size_t i = 0; i < pe_config_table.nrows; i++) { /* every max_* setting is a published limit */
         const posenc_param *row = &pe_config_table.rows[i];
         if (row->kind == PE_T_INT)
             json_object_set_new(limits, row->name, json_integer(*(const int64_t *)((const char *)c + row->offset)));
     }
     json_object_set_new(limits, "memory_budget", json_integer((json_int_t)c->memory_budget));
-    return dump(json_pack("{s:s, s:o, s:o, s:o, s:o, s:{s:s, s:s}}", "version", POSENC_VERSION, "encodings", encodings, "dtypes", dtypes,
-                          "formats", formats, "limits", limits, "build", "compiler", __VERSION__, "version", POSENC_VERSION));
+    return dump(json_pack("{s:s, s:o, s:o, s:o, s:o, s:{s:s, s:s}}", "version", POSENC_VERSION, "encodings", encodings,
+                          "dtypes", dtypes, "formats", formats, "limits", limits, "build", "compiler", __VERSION__,
+                          "version", POSENC_VERSION));
 }
 
 char *pe_service_version(void)
@@ -469,22 +476,27 @@ char *pe_service_metrics_text(pe_service *s)
     pe_cache_stats c;
     pe_cache_stats_get(s->cache, &c);
     char gauges[2048];
-    snprintf(gauges, sizeof gauges,
-             "# HELP posenc_cache_size_bytes bytes held by the cache\n# TYPE posenc_cache_size_bytes gauge\n"
-             "posenc_cache_size_bytes{tier=\"memory\"} %llu\n"
-             "# HELP posenc_cache_pinned_bytes bytes evicted or not kept that are still being used\n# TYPE posenc_cache_pinned_bytes gauge\n"
-             "posenc_cache_pinned_bytes{tier=\"memory\"} %llu\n"
-             "# HELP posenc_cache_reserved_bytes bytes reserved for computations\n# TYPE posenc_cache_reserved_bytes gauge\n"
-             "posenc_cache_reserved_bytes{tier=\"memory\"} %llu\n"
-             "# HELP posenc_cache_size_limit_bytes memory budget\n# TYPE posenc_cache_size_limit_bytes gauge\n"
-             "posenc_cache_size_limit_bytes{tier=\"memory\"} %llu\n"
-             "# HELP posenc_cache_entries results held\n# TYPE posenc_cache_entries gauge\n"
-             "posenc_cache_entries{tier=\"memory\"} %llu\n"
-             "# HELP posenc_queue_depth computations waiting for a thread\n# TYPE posenc_queue_depth gauge\nposenc_queue_depth %d\n"
-             "# HELP posenc_build_info build facts\n# TYPE posenc_build_info gauge\nposenc_build_info{version=\"" POSENC_VERSION "\"} 1\n"
-             "# HELP process_uptime_seconds time since start\n# TYPE process_uptime_seconds gauge\nprocess_uptime_seconds %.3f\n",
-             (unsigned long long)c.resident, (unsigned long long)c.pinned, (unsigned long long)c.reserved, (unsigned long long)c.budget,
-             (unsigned long long)c.entries, pe_pool_depth(s->pool), (double)(pe_now_ns() - s->started_ns) * 1e-9);
+    snprintf(
+        gauges, sizeof gauges,
+        "# HELP posenc_cache_size_bytes bytes held by the cache\n# TYPE posenc_cache_size_bytes gauge\n"
+        "posenc_cache_size_bytes{tier=\"memory\"} %llu\n"
+        "# HELP posenc_cache_pinned_bytes bytes evicted or not kept that are still being used\n# TYPE "
+        "posenc_cache_pinned_bytes gauge\n"
+        "posenc_cache_pinned_bytes{tier=\"memory\"} %llu\n"
+        "# HELP posenc_cache_reserved_bytes bytes reserved for computations\n# TYPE posenc_cache_reserved_bytes gauge\n"
+        "posenc_cache_reserved_bytes{tier=\"memory\"} %llu\n"
+        "# HELP posenc_cache_size_limit_bytes memory budget\n# TYPE posenc_cache_size_limit_bytes gauge\n"
+        "posenc_cache_size_limit_bytes{tier=\"memory\"} %llu\n"
+        "# HELP posenc_cache_entries results held\n# TYPE posenc_cache_entries gauge\n"
+        "posenc_cache_entries{tier=\"memory\"} %llu\n"
+        "# HELP posenc_queue_depth computations waiting for a thread\n# TYPE posenc_queue_depth gauge\nposenc_queue_depth "
+        "%d\n"
+        "# HELP posenc_build_info build facts\n# TYPE posenc_build_info gauge\nposenc_build_info{version=\"" POSENC_VERSION
+        "\"} 1\n"
+        "# HELP process_uptime_seconds time since start\n# TYPE process_uptime_seconds gauge\nprocess_uptime_seconds %.3f\n",
+        (unsigned long long)c.resident, (unsigned long long)c.pinned, (unsigned long long)c.reserved,
+        (unsigned long long)c.budget, (unsigned long long)c.entries, pe_pool_depth(s->pool),
+        (double)(pe_now_ns() - s->started_ns) * 1e-9);
     return pe_metrics_text(s->metrics, gauges);
 }
 

@@ -29,9 +29,9 @@ typedef struct pe_request {
     posenc_request r;
 } pe_request;
 
-pe_request *pe_request_new(pe_service *s);          /* NULL: no memory */
+pe_request *pe_request_new(pe_service *s); /* NULL: no memory */
 void pe_request_ref(pe_request *q);
-void pe_request_unref(pe_request *q);               /* NULL is fine */
+void pe_request_unref(pe_request *q); /* NULL is fine */
 
 typedef enum pe_cache_status { PE_MISS, PE_HIT, PE_COLLAPSED } pe_cache_status;
 
@@ -39,27 +39,27 @@ typedef enum pe_cache_status { PE_MISS, PE_HIT, PE_COLLAPSED } pe_cache_status;
  * true, or cancel returned true. */
 typedef struct pe_call pe_call;
 struct pe_call {
-    pe_waiter waiter;                               /* private */
-    pe_call *timer_next, *timer_prev;               /* private */
+    pe_waiter waiter;                 /* private */
+    pe_call *timer_next, *timer_prev; /* private */
     /* the door sets: */
-    pe_request *request;                            /* the service takes its own reference */
-    void (*done)(pe_call *call);                    /* any thread, no lock held, once; may free the call */
-    int64_t deadline_ns;                            /* CLOCK_MONOTONIC; 0: the default of the settings */
-    bool prepare;                                   /* make this container on the compute thread, before done */
+    pe_request *request;         /* the service takes its own reference */
+    void (*done)(pe_call *call); /* any thread, no lock held, once; may free the call */
+    int64_t deadline_ns;         /* CLOCK_MONOTONIC; 0: the default of the settings */
+    bool prepare;                /* make this container on the compute thread, before done */
     posenc_format format;
     posenc_selection selection;
     /* the answer: */
     posenc_status status;
     posenc_error error;
-    pe_entry *entry;                                /* counted, the door's, when status is PE_OK */
+    pe_entry *entry; /* counted, the door's, when status is PE_OK */
     pe_cache_status cache;
-    double queue_s, compute_s;                      /* 0 on a hit */
-    int64_t begun_ns;                               /* private */
-    uint64_t serial;                                /* private */
+    double queue_s, compute_s; /* 0 on a hit */
+    int64_t begun_ns;          /* private */
+    uint64_t serial;           /* private */
 };
 
 pe_service *pe_service_new(const pe_config *c, posenc_error *err);
-void pe_service_free(pe_service *s);                /* after both doors have stopped */
+void pe_service_free(pe_service *s); /* after both doors have stopped */
 const pe_config *pe_service_config(const pe_service *s);
 pe_metrics *pe_service_metrics(pe_service *s);
 pe_cache *pe_service_cache(pe_service *s);
@@ -72,8 +72,8 @@ bool pe_service_run(pe_service *s, pe_job *run, void *arg);
 /* What a request would do, as one JSON object: encoding, revision, params, key, digest, tensors with shapes and bytes,
  * cost, cached. Malloc'ed. */
 char *pe_service_explain(pe_service *s, const pe_request *q);
-char *pe_service_capabilities(pe_service *s);       /* GET /v1/capabilities; malloc'ed JSON */
-char *pe_service_version(void);                     /* GET /version */
+char *pe_service_capabilities(pe_service *s); /* GET /v1/capabilities; malloc'ed JSON */
+char *pe_service_version(void);               /* GET /version */
 char *pe_service_metrics_text(pe_service *s);
 
 /* ---- life ---- */
@@ -85,6 +85,6 @@ bool pe_service_ready(pe_service *s, char *why, size_t size);
 /* Called after every change of phase, on the thread that changed it (gRPC health Watch). One listener. */
 void pe_service_on_phase(pe_service *s, void (*changed)(void *user), void *user);
 
-int64_t pe_now_ns(void);                            /* CLOCK_MONOTONIC */
+int64_t pe_now_ns(void); /* CLOCK_MONOTONIC */
 
 #endif

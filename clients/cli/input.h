@@ -8,9 +8,9 @@
 #include "order.h"
 
 typedef struct input {
-    posenc_tensor *tensor;          /* edge_index, edge_weight, ptr, and tensor parameters by name */
+    posenc_tensor *tensor; /* edge_index, edge_weight, ptr, and tensor parameters by name */
     size_t n;
-    int64_t num_nodes;              /* -1: not said */
+    int64_t num_nodes; /* -1: not said */
     bool directed;
 } input;
 

@@ -6,10 +6,7 @@
 
 enum { DEPTH = 64 };
 
-static const char *space(const char *s)
-{
-    return s + strspn(s, " \t\r\n");
-}
+static const char *space(const char *s) { return s + strspn(s, " \t\r\n"); }
 
 /* The first character after the string at s, NULL when it is malformed. The NUL at the end stops every loop. */
 static const char *end_string(const char *s)

@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *output_name(const void *list, size_t i)
-{
-    return ((const posenc_result *)list)->tensor[i].name;
-}
+static const char *output_name(const void *list, size_t i) { return ((const posenc_result *)list)->tensor[i].name; }
 
 static posenc_status select_tensor(const char *name, local *l, posenc_error *err)
 {
@@ -57,10 +54,7 @@ posenc_status local_check(const local *l, posenc_format f, posenc_error *err)
     return st;
 }
 
-static uint64_t round_up(uint64_t n)
-{
-    return (n + 63) & ~(uint64_t)63;
-}
+static uint64_t round_up(uint64_t n) { return (n + 63) & ~(uint64_t)63; }
 
 posenc_status local_compute(local *l, posenc_context *ctx, posenc_error *err)
 {

@@ -6,7 +6,7 @@
 
 typedef struct local {
     posenc_request request;
-    posenc_result result;           /* tensors without data until local_compute */
+    posenc_result result; /* tensors without data until local_compute */
     posenc_selection selection;
     void *memory;
 } local;

@@ -17,20 +17,20 @@ typedef struct pair {
 
 typedef struct order {
     command what;
-    bool help;                      /* NAME --help */
+    bool help; /* NAME --help */
     const char *encoding;
-    pair *params, *inputs;          /* parameters as typed; tensor parameters and their files */
+    pair *params, *inputs; /* parameters as typed; tensor parameters and their files */
     size_t nparams, ninputs;
-    const char *graph, *weights;    /* files */
-    int64_t num_nodes;              /* -1: not said */
+    const char *graph, *weights; /* files */
+    int64_t num_nodes;           /* -1: not said */
     bool directed;
     bool has_format;
     posenc_format format;
-    posenc_selection selection;     /* rows and data; the tensor is chosen by name, when the outputs are known */
+    posenc_selection selection; /* rows and data; the tensor is chosen by name, when the outputs are known */
     const char *tensor, *rows, *data;
-    const char *output;             /* file; NULL: standard output */
-    const char *url;                /* NULL: compute in this process */
-    double deadline_s;              /* 0: none of our own */
+    const char *output; /* file; NULL: standard output */
+    const char *url;    /* NULL: compute in this process */
+    double deadline_s;  /* 0: none of our own */
 } order;
 
 posenc_status order_read(int argc, char **argv, posenc_arena *a, order *out, posenc_error *err);

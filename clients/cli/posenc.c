@@ -25,16 +25,10 @@ typedef struct job {
     posenc_error *err;
 } job;
 
-static bool is_binary(posenc_format f)
-{
-    return f != PE_json && f != PE_csv;
-}
+static bool is_binary(posenc_format f) { return f != PE_json && f != PE_csv; }
 
 /* On a terminal without -o and --format people get a summary. */
-static bool wants_summary(const order *o)
-{
-    return !o->has_format && !o->output && isatty(STDOUT_FILENO);
-}
+static bool wants_summary(const order *o) { return !o->has_format && !o->output && isatty(STDOUT_FILENO); }
 
 static int refuse_terminal(const job *j)
 {
@@ -92,10 +86,7 @@ static char *list_here(const order *o)
     return posenc_describe_all();
 }
 
-static char *describe_here(const order *o)
-{
-    return posenc_describe(posenc_encoding_named(o->encoding));
-}
+static char *describe_here(const order *o) { return posenc_describe(posenc_encoding_named(o->encoding)); }
 
 static int list(job *j)
 {

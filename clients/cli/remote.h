@@ -11,12 +11,12 @@
 enum { MAX_WARNINGS = 16 };
 
 typedef struct answer {
-    long status;                    /* HTTP; 0: none */
-    char *body;                     /* a NUL follows */
+    long status; /* HTTP; 0: none */
+    char *body;  /* a NUL follows */
     size_t size;
-    char warning[MAX_WARNINGS][512];    /* of Posenc-Warning headers */
+    char warning[MAX_WARNINGS][512]; /* of Posenc-Warning headers */
     int nwarnings;
-    double retry_after_s;           /* -1: not said */
+    double retry_after_s; /* -1: not said */
 } answer;
 
 /* GET of a path below the server's address. Both return an exit code and put what went wrong into err. */

@@ -42,10 +42,7 @@ void show_usage(void)
         stdout);
 }
 
-static const char *member(js o, const char *name, char *buf, size_t size)
-{
-    return js_text(js_member(o, name), buf, size);
-}
+static const char *member(js o, const char *name, char *buf, size_t size) { return js_text(js_member(o, name), buf, size); }
 
 void show_list(js all)
 {
@@ -222,10 +219,7 @@ void show_tensors(const posenc_tensor *t, size_t n)
     }
 }
 
-void show_warning(const char *text)
-{
-    fprintf(stderr, "posenc: warning: %s\n", text);
-}
+void show_warning(const char *text) { fprintf(stderr, "posenc: warning: %s\n", text); }
 
 void show_faults(const posenc_error *err)
 {

@@ -7,10 +7,7 @@
 
 static volatile sig_atomic_t caught;
 
-static void on_signal(int number)
-{
-    caught = number;
-}
+static void on_signal(int number) { caught = number; }
 
 static double now_s(void)
 {
@@ -67,10 +64,7 @@ double watch_left(const watch *w)
     return left > 0 ? left : 0;
 }
 
-bool watch_interrupted(void)
-{
-    return caught != 0;
-}
+bool watch_interrupted(void) { return caught != 0; }
 
 void watch_die(void)
 {

@@ -5,16 +5,16 @@
 #include "posenc.h"
 
 typedef struct watch {
-    double start_s, deadline_s;     /* monotonic; deadline 0: none */
-    double drawn_s;                 /* when the bar was last drawn; 0: never */
-    bool bar;                       /* standard error is a terminal */
+    double start_s, deadline_s; /* monotonic; deadline 0: none */
+    double drawn_s;             /* when the bar was last drawn; 0: never */
+    bool bar;                   /* standard error is a terminal */
 } watch;
 
 /* Takes over SIGINT and SIGTERM and fills in ctx, whose user is w. deadline_s: seconds from now, 0: none. */
 void watch_start(watch *w, posenc_context *ctx, double deadline_s);
-void watch_clear(watch *w);         /* wipes the bar */
-double watch_left(const watch *w);  /* seconds to the deadline, at least 0; huge without one */
+void watch_clear(watch *w);        /* wipes the bar */
+double watch_left(const watch *w); /* seconds to the deadline, at least 0; huge without one */
 bool watch_interrupted(void);
-void watch_die(void);               /* when interrupted: ends the process by that signal */
+void watch_die(void); /* when interrupted: ends the process by that signal */
 
 #endif

@@ -8,7 +8,7 @@ enum { FIRST = 16384, ALIGN = 64 };
 
 typedef struct block {
     struct block *next;
-    size_t size, used;      /* of the whole block, this header included */
+    size_t size, used; /* of the whole block, this header included */
 } block;
 
 struct posenc_arena {
@@ -23,7 +23,7 @@ static block *add_block(posenc_arena *a, size_t need)
     size_t size = a->next;
     if (size < need)
         size = need;
-    if (size > a->limit - a->total) {       /* the last block may be smaller than the doubling asks */
+    if (size > a->limit - a->total) { /* the last block may be smaller than the doubling asks */
         if (need > a->limit - a->total)
             return NULL;
         size = need;

@@ -115,11 +115,11 @@ static void add_schema(json_t *properties, json_t *required, const posenc_table 
 
 static json_t *graph_schema(void)
 {
-    return json_pack("{s:s, s:s, s:[s, s], s:{s:{s:s, s:i, s:i}, s:{s:s, s:s}, s:{s:s}, s:{s:s, s:b}, s:{s:s}}}", "type", "object",
-                     "description", "nodes and edges; ptr makes it a batch of graphs", "required", "num_nodes", "edge_index",
-                     "properties", "num_nodes", "type", "integer", "minimum", 0, "maximum", 2147483646, "edge_index", "type",
-                     "array", "description", "[[sources], [targets]]", "edge_weight", "type", "array", "directed", "type",
-                     "boolean", "default", 0, "ptr", "type", "array");
+    return json_pack("{s:s, s:s, s:[s, s], s:{s:{s:s, s:i, s:i}, s:{s:s, s:s}, s:{s:s}, s:{s:s, s:b}, s:{s:s}}}", "type",
+                     "object", "description", "nodes and edges; ptr makes it a batch of graphs", "required", "num_nodes",
+                     "edge_index", "properties", "num_nodes", "type", "integer", "minimum", 0, "maximum", 2147483646,
+                     "edge_index", "type", "array", "description", "[[sources], [targets]]", "edge_weight", "type", "array",
+                     "directed", "type", "boolean", "default", 0, "ptr", "type", "array");
 }
 
 static json_t *schema(const posenc_encoding *e)
@@ -131,8 +131,8 @@ static json_t *schema(const posenc_encoding *e)
         json_object_set_new(properties, "graph", graph_schema());
         json_array_append_new(required, json_string("graph"));
     }
-    return json_pack("{s:s, s:s, s:s, s:b, s:o, s:o}", "$schema", "https://json-schema.org/draft/2020-12/schema", "title", e->name,
-                     "type", "object", "additionalProperties", 0, "properties", properties, "required", required);
+    return json_pack("{s:s, s:s, s:s, s:b, s:o, s:o}", "$schema", "https://json-schema.org/draft/2020-12/schema", "title",
+                     e->name, "type", "object", "additionalProperties", 0, "properties", properties, "required", required);
 }
 
 static json_t *example_graph(void)
@@ -154,12 +154,12 @@ static json_t *describe(const posenc_encoding *e)
     for (size_t i = 0; i < posenc_common_table.nrows; i++)
         json_array_append_new(params, parameter(&posenc_common_table, &posenc_common_table.rows[i]));
     for (size_t i = 0; i < e->noutputs; i++)
-        json_array_append_new(outputs, json_pack("{s:s, s:s, s:s, s:s}", "name", e->outputs[i].name, "shape", e->outputs[i].shape,
-                                                 "dtype", e->outputs[i].dtype ? e->outputs[i].dtype : "dtype", "doc",
-                                                 e->outputs[i].doc));
-    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:o}", "name", e->name, "family", e->family, "title", e->title,
-                          "revision", e->revision, "input", e->input == PE_GRAPH ? "graph" : "none", "source", e->source, "example",
-                          e->example, "parameters", params, "outputs", outputs);
+        json_array_append_new(
+            outputs, json_pack("{s:s, s:s, s:s, s:s}", "name", e->outputs[i].name, "shape", e->outputs[i].shape, "dtype",
+                               e->outputs[i].dtype ? e->outputs[i].dtype : "dtype", "doc", e->outputs[i].doc));
+    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:o}", "name", e->name, "family", e->family, "title",
+                          e->title, "revision", e->revision, "input", e->input == PE_GRAPH ? "graph" : "none", "source",
+                          e->source, "example", e->example, "parameters", params, "outputs", outputs);
     if (o && e->input == PE_GRAPH)
         json_object_set_new(o, "example_graph", example_graph());
     return o;

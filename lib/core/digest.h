@@ -9,12 +9,12 @@ typedef struct pe_digest {
 } pe_digest;
 
 typedef struct pe_hasher {
-    void *ctx;      /* EVP_MD_CTX; NULL after a failure, which final reports */
+    void *ctx; /* EVP_MD_CTX; NULL after a failure, which final reports */
 } pe_hasher;
 
 void pe_hash_init(pe_hasher *h);
 void pe_hash_add(pe_hasher *h, const void *data, size_t size);
-bool pe_hash_final(pe_hasher *h, pe_digest *out);   /* frees; false: out of memory */
+bool pe_hash_final(pe_hasher *h, pe_digest *out); /* frees; false: out of memory */
 bool pe_hash(const void *data, size_t size, pe_digest *out);
 void pe_hex(const pe_digest *d, char hex[65]);
 

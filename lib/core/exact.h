@@ -20,7 +20,7 @@
 _Static_assert(FLT_EVAL_METHOD == 0, "double-double arithmetic needs operations rounded to their own type");
 
 typedef struct pe_dd {
-    double hi, lo;      /* the value is hi + lo; hi is that sum rounded to float64 */
+    double hi, lo; /* the value is hi + lo; hi is that sum rounded to float64 */
 } pe_dd;
 
 /* ---- frequencies ---- */

@@ -1,8 +1,8 @@
 /* graph.c - from a list of edges to the normal form, and from that to a symmetric adjacency matrix.
  *
  * Normal form in three steps: check every edge, sort by (source, target, weight), join the two listings of an
- * undirected edge. A self-loop has one direction only: each listing of it is one loop. Nothing here costs more than the edges listed and the graphs of the batch: a graph of 2^31
- * nodes and ten edges takes memory for ten edges. */
+ * undirected edge. A self-loop has one direction only: each listing of it is one loop. Nothing here costs more than the
+ * edges listed and the graphs of the batch: a graph of 2^31 nodes and ten edges takes memory for ten edges. */
 #include "core/graph.h"
 
 #include "core/digest.h"
@@ -30,7 +30,7 @@ static int64_t graph_of(const int64_t *ptr, int64_t ngraphs, int64_t node, int64
 {
     if (ptr[hint] <= node && node < ptr[hint + 1])
         return hint;
-    int64_t lo = 0, hi = ngraphs;       /* ptr[lo] <= node < ptr[hi] */
+    int64_t lo = 0, hi = ngraphs; /* ptr[lo] <= node < ptr[hi] */
     while (hi - lo > 1) {
         int64_t mid = lo + (hi - lo) / 2;
         if (ptr[mid] <= node)
@@ -51,14 +51,15 @@ static posenc_status check_sizes(const posenc_edges *e, posenc_error *err)
 {
     posenc_status st = PE_OK;
     if (e->num_nodes < 0 || e->num_nodes > MAX_NODES)
-        st = posenc_fail(err, e->num_nodes < 0 ? PE_INVALID : PE_LIMIT, e->num_nodes < 0 ? bad : "LIMIT_EXCEEDED", "graph.num_nodes",
-                         posenc_text("%lld", (long long)e->num_nodes).s, "0 .. %lld", MAX_NODES);
+        st = posenc_fail(err, e->num_nodes < 0 ? PE_INVALID : PE_LIMIT, e->num_nodes < 0 ? bad : "LIMIT_EXCEEDED",
+                         "graph.num_nodes", posenc_text("%lld", (long long)e->num_nodes).s, "0 .. %lld", MAX_NODES);
     if (e->nedges < 0 || e->nedges > MAX_EDGES)
-        st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph.edge_index", posenc_text("%lld edges", (long long)e->nedges).s,
-                         "0 .. %lld edges", MAX_EDGES);
+        st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph.edge_index",
+                         posenc_text("%lld edges", (long long)e->nedges).s, "0 .. %lld edges", MAX_EDGES);
     if (e->ptr && (e->ngraphs < 1 || e->ngraphs > MAX_GRAPHS))
         st = posenc_fail(err, e->ngraphs < 1 ? PE_INVALID : PE_LIMIT, e->ngraphs < 1 ? bad : "LIMIT_EXCEEDED", "graph.ptr",
-                         posenc_text("%lld graphs", (long long)e->ngraphs).s, "1 .. %lld graphs: one number more than graphs", MAX_GRAPHS);
+                         posenc_text("%lld graphs", (long long)e->ngraphs).s,
+                         "1 .. %lld graphs: one number more than graphs", MAX_GRAPHS);
     return st;
 }
 
@@ -260,7 +261,7 @@ static int64_t join_listings(arc *a, int64_t m, const int64_t *ptr, int64_t ngra
         }
         for (int64_t j = i; j < end; j++) {
             if (j >= mid && mid > i && !both)
-                break;                                          /* the agreeing twins */
+                break; /* the agreeing twins */
             arc x = a[j];
             x.key = both && j >= mid ? (uint64_t)second(&x) << 32 | (uint64_t)first(&x) << 1 : pair << 1;
             a[out++] = x;
@@ -292,7 +293,8 @@ static posenc_status identify(posenc_graph *g, posenc_error *err)
 /* Copies the sorted arcs into the arena. */
 static posenc_status publish(posenc_graph *g, const arc *a, int64_t m, posenc_arena *arena, posenc_error *err)
 {
-    int32_t *source = posenc_alloc(arena, (size_t)m * sizeof *source), *target = posenc_alloc(arena, (size_t)m * sizeof *target);
+    int32_t *source = posenc_alloc(arena, (size_t)m * sizeof *source),
+            *target = posenc_alloc(arena, (size_t)m * sizeof *target);
     int64_t *listed = posenc_alloc(arena, (size_t)m * sizeof *listed);
     int64_t *arc_ptr = posenc_alloc(arena, (size_t)(g->ngraphs + 1) * sizeof *arc_ptr);
     double *weight = NULL;
@@ -348,14 +350,18 @@ posenc_status posenc_graph_build(const posenc_edges *e, posenc_arena *arena, con
         ptr[1] = e->num_nodes;
     for (int64_t i = 0; i < ngraphs; i++)
         conflict[i] = -1;
-    *g = (posenc_graph){ .nodes = e->num_nodes, .ngraphs = ngraphs, .directed = e->directed, .batched = e->ptr != NULL,
-                         .ptr = ptr, .conflict = conflict };
+    *g = (posenc_graph){ .nodes = e->num_nodes,
+                         .ngraphs = ngraphs,
+                         .directed = e->directed,
+                         .batched = e->ptr != NULL,
+                         .ptr = ptr,
+                         .conflict = conflict };
 
     for (int64_t i = 0; i < m; i++) {
         uint64_t u = (uint64_t)e->source[i], v = (uint64_t)e->target[i];
         bool flip = !e->directed && u > v;
         a[i].key = flip ? v << 32 | u << 1 | 1 : u << 32 | v << 1;
-        a[i].weight = e->weight ? e->weight[i] + 0.0 : 1;       /* -0 becomes 0 */
+        a[i].weight = e->weight ? e->weight[i] + 0.0 : 1; /* -0 becomes 0 */
         a[i].place = i;
     }
     bool ok = sort(a, m), unsorted = false;
@@ -410,7 +416,9 @@ static posenc_status check_options(const posenc_graph *g, int64_t graph, const p
         for (int64_t a = begin; a < end; a++)
             if (g->listed[a] == g->conflict[graph])
                 return refuse(g, a, "NOT_SYMMETRIC",
-                              "the same edge in the other direction, equally often and with equal weight; or symmetrize=max, sum or mean", err);
+                              "the same edge in the other direction, equally often and with equal weight; or "
+                              "symmetrize=max, sum or mean",
+                              err);
     for (int64_t a = begin; a < end && g->weight && !o->allow_negative; a++)
         if (g->weight[a] < 0)
             return posenc_fail(err, PE_INVALID, bad, posenc_text("graph.edge_weight[%lld]", (long long)g->listed[a]).s,
@@ -419,7 +427,8 @@ static posenc_status check_options(const posenc_graph *g, int64_t graph, const p
 }
 
 /* Parallel arcs become one entry, weights summed in ascending order. */
-static posenc_status join_parallel(const posenc_graph *g, int64_t graph, const pe_csr_options *o, entries *e, posenc_error *err)
+static posenc_status join_parallel(const posenc_graph *g, int64_t graph, const pe_csr_options *o, entries *e,
+                                   posenc_error *err)
 {
     int64_t begin = g->arc_ptr[graph], end = g->arc_ptr[graph + 1];
     int32_t base = (int32_t)g->ptr[graph];
@@ -439,7 +448,7 @@ static posenc_status join_parallel(const posenc_graph *g, int64_t graph, const p
             if (o->duplicate_edges == PE_DUPLICATES_ERROR)
                 return refuse(g, a, "DUPLICATE_EDGE", "each edge once; or duplicate_edges=sum or max", err);
             double *last = &e->w[e->m - 1];
-            *last = o->duplicate_edges == PE_DUPLICATES_SUM ? *last + w : w;    /* ascending: the last is the largest */
+            *last = o->duplicate_edges == PE_DUPLICATES_SUM ? *last + w : w; /* ascending: the last is the largest */
             continue;
         }
         e->u[e->m] = u;
@@ -464,7 +473,7 @@ static posenc_status fill(const posenc_graph *g, const pe_csr_options *o, const 
     size_t most = (size_t)(m ? 2 * m : 1);
     posenc_status st = PE_OK;
     bool ones = true;
-    int64_t *out = calloc((size_t)n + 2, sizeof *out), *in = calloc((size_t)n + 2, sizeof *in);     /* in[v + 1]: next free */
+    int64_t *out = calloc((size_t)n + 2, sizeof *out), *in = calloc((size_t)n + 2, sizeof *in); /* in[v + 1]: next free */
     int64_t *by_target = malloc((size_t)(m ? m : 1) * sizeof *by_target);
     c->n = n;
     c->ptr = calloc((size_t)n + 1, sizeof *c->ptr);
@@ -484,7 +493,7 @@ static posenc_status fill(const posenc_graph *g, const pe_csr_options *o, const 
         in[r + 2] += in[r + 1];
     }
     for (int64_t i = 0; i < m; i++)
-        by_target[in[e->v[i] + 1]++] = i;       /* after this in[v] .. in[v + 1] is row v */
+        by_target[in[e->v[i] + 1]++] = i; /* after this in[v] .. in[v + 1] is row v */
     for (int64_t r = 0; r < n; r++) {
         double degree = 0;
         for (int64_t i = out[r], j = in[r]; i < out[r + 1] || j < in[r + 1];) {
@@ -560,10 +569,14 @@ posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_op
     posenc_status st;
     entries e = { 0 };
     pe_csr c = { 0 };
-    if ((st = check_options(graph, g, o, err)))         goto done;
-    if ((st = join_parallel(graph, g, o, &e, err)))     goto done;
-    if ((st = fill(graph, o, &e, &c, err)))             goto done;
-    if ((st = number_components(&c, err)))              goto done;
+    if ((st = check_options(graph, g, o, err)))
+        goto done;
+    if ((st = join_parallel(graph, g, o, &e, err)))
+        goto done;
+    if ((st = fill(graph, o, &e, &c, err)))
+        goto done;
+    if ((st = number_components(&c, err)))
+        goto done;
     *out = c;
     c = (pe_csr){ 0 };
 done:

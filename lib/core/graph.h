@@ -12,14 +12,14 @@
  * in the client's list of the first arc that has no agreeing twin. */
 struct posenc_graph {
     int64_t nodes, arcs, ngraphs;
-    bool directed, batched, weighted;       /* weighted: some weight is not 1 */
-    const int64_t *ptr;                     /* (ngraphs + 1) nodes */
-    const int64_t *arc_ptr;                 /* (ngraphs + 1) arcs */
-    const int32_t *source, *target;         /* (arcs) */
-    const double *weight;                   /* (arcs), NULL when not weighted */
-    const int64_t *listed;                  /* (arcs) place in the client's list, for errors */
-    const int64_t *conflict;                /* (ngraphs) -1: both listings agree; otherwise a place in the client's list */
-    char id[72];                            /* "sha256-" and 64 hex digits */
+    bool directed, batched, weighted; /* weighted: some weight is not 1 */
+    const int64_t *ptr;               /* (ngraphs + 1) nodes */
+    const int64_t *arc_ptr;           /* (ngraphs + 1) arcs */
+    const int32_t *source, *target;   /* (arcs) */
+    const double *weight;             /* (arcs), NULL when not weighted */
+    const int64_t *listed;            /* (arcs) place in the client's list, for errors */
+    const int64_t *conflict;          /* (ngraphs) -1: both listings agree; otherwise a place in the client's list */
+    char id[72];                      /* "sha256-" and 64 hex digits */
 };
 
 enum { PE_SYMMETRIZE_ERROR, PE_SYMMETRIZE_MAX, PE_SYMMETRIZE_SUM, PE_SYMMETRIZE_MEAN };
@@ -36,17 +36,17 @@ typedef struct pe_csr_options {
  * edges joined, weight-0 edges left out. Node ids are local (0 .. n - 1). */
 typedef struct pe_csr {
     int64_t n, arcs;
-    int64_t *ptr;           /* (n + 1) */
-    int32_t *col;           /* (arcs) */
-    double *weight;         /* (arcs); NULL: all 1 */
-    double *degree;         /* (n) sum of |weight| of the row, a loop counted once */
-    int64_t zero_edges;     /* edges of weight 0 that were left out */
+    int64_t *ptr;       /* (n + 1) */
+    int32_t *col;       /* (arcs) */
+    double *weight;     /* (arcs); NULL: all 1 */
+    double *degree;     /* (n) sum of |weight| of the row, a loop counted once */
+    int64_t zero_edges; /* edges of weight 0 that were left out */
     int64_t ncomponents;
-    int32_t *component;     /* (n) 0 .. ncomponents - 1, numbered by smallest node */
+    int32_t *component; /* (n) 0 .. ncomponents - 1, numbered by smallest node */
 } pe_csr;
 
-/* Builds graph g of the batch. INVALID (naming the edge in the client's list) for a conflict, duplicates, a directed graph or
- * negative weights that the options refuse. malloc'ed: pe_csr_fini. */
+/* Builds graph g of the batch. INVALID (naming the edge in the client's list) for a conflict, duplicates, a directed graph
+ * or negative weights that the options refuse. malloc'ed: pe_csr_fini. */
 posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_error *err);
 void pe_csr_fini(pe_csr *c);
 

@@ -86,7 +86,8 @@ static const char *allowed(const posenc_param *r, char *buf, size_t size)
         if (bounded(r))
             snprintf(buf, size, "%s in %g .. %g%s", what, r->min, r->max, r->flags & PE_NAN ? ", or nan" : "");
         else
-            snprintf(buf, size, "%s%s", r->kind == PE_T_REAL ? what : "a list of finite numbers", r->flags & PE_NAN ? ", or nan" : "");
+            snprintf(buf, size, "%s%s", r->kind == PE_T_REAL ? what : "a list of finite numbers",
+                     r->flags & PE_NAN ? ", or nan" : "");
         break;
     }
     case PE_T_BOOL: snprintf(buf, size, "true or false"); break;
@@ -95,7 +96,9 @@ static const char *allowed(const posenc_param *r, char *buf, size_t size)
         snprintf(buf, size, "one of: %s", words);
         break;
     case PE_T_TEXT: snprintf(buf, size, "%.0f to %.0f characters", r->min, r->max); break;
-    case PE_T_TENSOR: snprintf(buf, size, "a tensor: nested arrays, or {dtype, shape, data}, or a tensor of a binary body"); break;
+    case PE_T_TENSOR:
+        snprintf(buf, size, "a tensor: nested arrays, or {dtype, shape, data}, or a tensor of a binary body");
+        break;
     }
     return buf;
 }
@@ -122,8 +125,9 @@ posenc_status posenc_set_int(const posenc_table *t, const posenc_param *row, voi
     posenc_status st;
     if (row->kind == PE_T_REAL || row->kind == PE_T_REALS) {
         if (v > (1LL << 53) || v < -(1LL << 53))
-            return take(t, row, params, NULL), posenc_fail(err, PE_INVALID, bad, row->name, posenc_text("%lld", (long long)v).s,
-                                                           "an integer that a float64 holds exactly: at most 2^53");
+            return take(t, row, params, NULL),
+                   posenc_fail(err, PE_INVALID, bad, row->name, posenc_text("%lld", (long long)v).s,
+                               "an integer that a float64 holds exactly: at most 2^53");
         double d = (double)v;
         return row->kind == PE_T_REAL ? posenc_set_real(t, row, params, d, err)
                                       : refuse(row, posenc_text("%lld", (long long)v).s, err);
@@ -146,7 +150,7 @@ posenc_status posenc_set_real(const posenc_table *t, const posenc_param *row, vo
     bool nan_ok = isnan(v) && (row->flags & PE_NAN);
     if (row->kind != PE_T_REAL || (!isfinite(v) && !nan_ok) || (bounded(row) && !nan_ok && (v < row->min || v > row->max)))
         return refuse(row, posenc_text("%.17g", v).s, err);
-    *(double *)at(row, params) = v + 0.0;       /* -0 becomes 0: they are one number in the key */
+    *(double *)at(row, params) = v + 0.0; /* -0 becomes 0: they are one number in the key */
     return PE_OK;
 }
 
@@ -187,8 +191,8 @@ posenc_status posenc_set_reals(const posenc_table *t, const posenc_param *row, v
         v[i] += 0.0;
         if (!isfinite(v[i]) || (bounded(row) && (v[i] < row->min || v[i] > row->max))) {
             char words[200];
-            st = posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%zu]", row->name, i).s, posenc_text("%.17g", v[i]).s, "%s",
-                             allowed(row, words, sizeof words));
+            st = posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%zu]", row->name, i).s, posenc_text("%.17g", v[i]).s,
+                             "%s", allowed(row, words, sizeof words));
             if (err && err->dropped)
                 break;
         }
@@ -238,7 +242,7 @@ static bool integer(const char *s, int64_t *out)
         *out = v;
         return !errno && !*end;
     }
-    if (!number(s, &d) || d != floor(d) || fabs(d) > 0x1p53)    /* 1e4 and 10000.0 are 10000 */
+    if (!number(s, &d) || d != floor(d) || fabs(d) > 0x1p53) /* 1e4 and 10000.0 are 10000 */
         return false;
     *out = (int64_t)d;
     return true;
@@ -260,8 +264,9 @@ static posenc_status set_list(const posenc_table *t, const posenc_param *row, vo
         if (!number(one, &v[i])) {
             posenc_status st = take(t, row, params, err);
             char words[200];
-            return st ? st : posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%zu]", row->name, i).s, one, "%s",
-                                         allowed(row, words, sizeof words));
+            return st ? st
+                      : posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%zu]", row->name, i).s, one, "%s",
+                                    allowed(row, words, sizeof words));
         }
         s += len + (s[len] == ',');
     }
@@ -364,7 +369,7 @@ const char *posenc_nearest(const char *name, const char *(*name_at)(const void *
     for (size_t i = 0; i < n; i++) {
         const char *candidate = name_at(list, i);
         size_t d = distance(name, candidate, best_distance);
-        if (d >= best_distance && len >= 3 && strstr(candidate, name))      /* "dim" for "embedding_dim" */
+        if (d >= best_distance && len >= 3 && strstr(candidate, name)) /* "dim" for "embedding_dim" */
             d = best_distance - 1;
         if (d < best_distance) {
             best = candidate;

@@ -13,7 +13,7 @@
 #include "posenc.h"
 
 #define PE_ROW(T, m, k, ctype) \
-    .name = #m, .kind = k, .offset = offsetof(T, m) + 0 * sizeof(char[_Generic(((T *)0)->m, ctype: 1, default: -1)])
+    .name = #m, .kind = k, .offset = offsetof(T, m) + 0 * sizeof(char[_Generic(((T *)0)->m, ctype : 1, default : -1)])
 #define PE_INT(T, m) PE_ROW(T, m, PE_T_INT, int64_t)
 #define PE_REAL(T, m) PE_ROW(T, m, PE_T_REAL, double)
 #define PE_REALS(T, m) PE_ROW(T, m, PE_T_REALS, posenc_reals)
@@ -23,8 +23,9 @@
 #define PE_TENSOR(T, m) PE_ROW(T, m, PE_T_TENSOR, posenc_tensor)
 
 /* The table of a params struct: refuses to compile when `given` is not the first member or rows are over 64. */
-#define PE_TABLE(T, r)                                                                                     \
-    .table = { .rows = (r), .nrows = sizeof(r) / sizeof(r)[0],                                             \
+#define PE_TABLE(T, r)                            \
+    .table = { .rows = (r),                       \
+               .nrows = sizeof(r) / sizeof(r)[0], \
                .size = sizeof(T) + 0 * sizeof(char[offsetof(T, given) == 0 && sizeof(r) / sizeof(r)[0] <= 64 ? 1 : -1]) }
 
 #define PE_ON(v) (1u << (v))

@@ -35,5 +35,6 @@ posenc_status posenc_unknown_encoding(const char *name, posenc_error *err)
     const char *near = posenc_nearest(name, name_at, NULL, PE_LEN(list));
     if (near)
         return posenc_fail(err, PE_NOT_FOUND, "UNKNOWN_ENCODING", "encoding", name, "did you mean %s?", near);
-    return posenc_fail(err, PE_NOT_FOUND, "UNKNOWN_ENCODING", "encoding", name, "a name that GET /v1/encodings or ListEncodings lists");
+    return posenc_fail(err, PE_NOT_FOUND, "UNKNOWN_ENCODING", "encoding", name,
+                       "a name that GET /v1/encodings or ListEncodings lists");
 }

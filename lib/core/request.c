@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const real_dtypes[] = { "float32", "float64", "float16", "bfloat16", NULL };   /* as posenc_dtype */
+static const char *const real_dtypes[] = { "float32", "float64", "float16", "bfloat16", NULL }; /* as posenc_dtype */
 
 static const posenc_param common_rows[] = {
     { PE_ENUM(posenc_common, dtype), .names = real_dtypes, .def = PE_float32, .doc = "element type of real outputs" },
@@ -22,7 +22,7 @@ const posenc_table posenc_common_table = { common_rows, PE_LEN(common_rows), siz
 typedef struct text {
     posenc_arena *arena;
     char *s;
-    size_t n, cap;      /* cap 0 and s NULL after a failure: everything later is dropped */
+    size_t n, cap; /* cap 0 and s NULL after a failure: everything later is dropped */
     bool failed;
 } text;
 
@@ -77,10 +77,10 @@ static void put_tensor(text *t, const posenc_tensor *v)
 
 static bool in_key(const posenc_table *t, const posenc_param *r, const void *params)
 {
-    return posenc_applies(t, r, params) && (!(r->flags & PE_OPTIONAL) || posenc_was_given(t, r, params))
-           && (r->kind != PE_T_TENSOR || ((const posenc_tensor *)((const char *)params + r->offset))->data)
-           && (r->kind != PE_T_REALS || posenc_was_given(t, r, params))
-           && (r->kind != PE_T_TEXT || *(const char *const *)((const char *)params + r->offset));
+    return posenc_applies(t, r, params) && (!(r->flags & PE_OPTIONAL) || posenc_was_given(t, r, params)) &&
+           (r->kind != PE_T_TENSOR || ((const posenc_tensor *)((const char *)params + r->offset))->data) &&
+           (r->kind != PE_T_REALS || posenc_was_given(t, r, params)) &&
+           (r->kind != PE_T_TEXT || *(const char *const *)((const char *)params + r->offset));
 }
 
 /* " name=value" of every row that applies: numbers in hex, exact; the reader of queries parses it back. */
@@ -148,7 +148,7 @@ static void put_json(text *t, const posenc_table *table, const void *params)
         case PE_T_REAL: put_real(t, *(const double *)p); break;
         case PE_T_BOOL: put(t, "%s", *(const bool *)p ? "true" : "false"); break;
         case PE_T_ENUM: put(t, "\"%s\"", r->names[*(const int *)p]); break;
-        case PE_T_TEXT:     /* printable, no space: only these two need care */
+        case PE_T_TEXT: /* printable, no space: only these two need care */
             put(t, "\"");
             for (const char *s = *(const char *const *)p; *s; s++)
                 put(t, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
@@ -260,8 +260,9 @@ posenc_status posenc_resolve(posenc_request *r, posenc_error *err)
         posenc_fail(err, PE_NOT_FOUND, "REVISION_GONE", "rev", posenc_text("%lld", (long long)r->common.rev).s,
                     "%d, the current revision of %s", e->revision, e->name);
     if (e->input == PE_GRAPH && !r->graph && !err->n)
-        posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "graph", "absent",
-                    "is required: {num_nodes, edge_index, ...}, or the tensors edge_index, edge_weight, ptr of a binary body");
+        posenc_fail(
+            err, PE_INVALID, "MISSING_PARAMETER", "graph", "absent",
+            "is required: {num_nodes, edge_index, ...}, or the tensors edge_index, edge_weight, ptr of a binary body");
     if (!err->n)
         e->check(r, err);
     if (err->n)
@@ -286,10 +287,11 @@ posenc_status posenc_compute(const posenc_request *r, posenc_result *out, posenc
     if (st)
         return posenc_fail(err, st, posenc_status_name(st), "request", "", "%s", posenc_status_meaning(st));
     if (ctx && ctx->memory_limit && r->cost.scratch > ctx->memory_limit)
-        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "memory", posenc_text("%llu bytes", (unsigned long long)r->cost.scratch).s,
+        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "memory",
+                           posenc_text("%llu bytes", (unsigned long long)r->cost.scratch).s,
                            "at most %llu bytes of scratch memory for one request", (unsigned long long)ctx->memory_limit);
     st = r->encoding->compute(r, out, ctx, err);
-    if (st && err && !err->n)       /* a stop reported by a poll deep inside has no fault yet */
+    if (st && err && !err->n) /* a stop reported by a poll deep inside has no fault yet */
         posenc_fail(err, st, posenc_status_name(st), "request", "", "%s", posenc_status_meaning(st));
     return st;
 }

@@ -14,10 +14,12 @@ static const struct {
 };
 
 /* gRPC's own names, by code. */
-static const char *const codes[] = { "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
-                                     "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-                                     "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
-                                     "UNAUTHENTICATED" };
+static const char *const codes[] = {
+    "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED"
+};
 
 const char *posenc_status_name(posenc_status s) { return info[s].name; }
 const char *posenc_status_meaning(posenc_status s) { return info[s].meaning; }
@@ -34,7 +36,7 @@ static void quote(char *dst, size_t size, const char *s)
         dst[i] = (unsigned char)s[i] < 0x20 || s[i] == 0x7f ? '?' : s[i];
     if (s[i]) {
         size_t end = size - 4;
-        while (end > 0 && ((unsigned char)dst[end] & 0xc0) == 0x80)     /* not inside a UTF-8 character */
+        while (end > 0 && ((unsigned char)dst[end] & 0xc0) == 0x80) /* not inside a UTF-8 character */
             end--;
         memcpy(dst + end, "...", 4);
     } else {

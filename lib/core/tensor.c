@@ -32,10 +32,7 @@ bool posenc_dtype_named(const char *name, posenc_dtype *out)
     return false;
 }
 
-bool posenc_mul_size(int64_t a, int64_t b, int64_t *dst)
-{
-    return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, dst);
-}
+bool posenc_mul_size(int64_t a, int64_t b, int64_t *dst) { return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, dst); }
 
 int64_t posenc_tensor_count(const posenc_tensor *t)
 {
@@ -57,11 +54,11 @@ static uint16_t narrow(double v, int mant, int bias)
     uint64_t bits;
     memcpy(&bits, &v, 8);
     uint16_t sign = (uint16_t)(bits >> 63 << 15);
-    int top = 2 * bias + 1, e = (int)(bits >> 52 & 0x7ff);      /* top: exponent field of infinity */
+    int top = 2 * bias + 1, e = (int)(bits >> 52 & 0x7ff); /* top: exponent field of infinity */
     uint64_t f = bits & 0xfffffffffffffULL;
     if (e == 0x7ff)
         return (uint16_t)(sign | top << mant | (f ? 1 << (mant - 1) : 0));
-    if (!e)                                                     /* float64 subnormals are far below half of any step */
+    if (!e) /* float64 subnormals are far below half of any step */
         return sign;
     f |= 1ULL << 52;
     int exp = e - 1023 + bias, drop = 52 - mant;
@@ -74,7 +71,7 @@ static uint16_t narrow(double v, int mant, int bias)
     uint64_t kept = f >> drop, half = 1ULL << (drop - 1), rest = f & ((1ULL << drop) - 1);
     if (rest > half || (rest == half && (kept & 1)))
         kept++;
-    uint64_t r = exp ? ((uint64_t)(exp - 1) << mant) + kept : kept;     /* a carry moves into the exponent by itself */
+    uint64_t r = exp ? ((uint64_t)(exp - 1) << mant) + kept : kept; /* a carry moves into the exponent by itself */
     if (r >= (uint64_t)top << mant)
         r = (uint64_t)top << mant;
     return (uint16_t)(sign | r);

@@ -54,7 +54,8 @@ typedef struct laplacian {
     posenc_given given;
     int64_t k, max_freqs, seed, max_iter;
     double pad_value, tol;
-    int normalization, skip, eigvec_norm, sign, symmetrize, on_directed, self_loops, duplicate_edges, isolated, solver, eigval_layout;
+    int normalization, skip, eigvec_norm, sign, symmetrize, on_directed, self_loops, duplicate_edges, isolated, solver,
+        eigval_layout;
     bool allow_negative, padding, return_eigval;
 } laplacian;
 
@@ -62,9 +63,11 @@ static const posenc_param rows[] = {
     { PE_INT(laplacian, k), .def = 8, .min = 1, .max = 4096, .doc = "eigenvectors per node" },
     { PE_INT(laplacian, max_freqs), .flags = PE_OPTIONAL, .min = 1, .max = 4096,
       .doc = "another word for k with skip=none: counts the trivial vector (GraphGPS); not together with k" },
-    { PE_ENUM(laplacian, normalization), .names = normalizations, .def = SYM, .doc = "D - A, its symmetric or its random-walk normalisation" },
+    { PE_ENUM(laplacian, normalization), .names = normalizations, .def = SYM,
+      .doc = "D - A, its symmetric or its random-walk normalisation" },
     { PE_ENUM(laplacian, skip), .names = skips, .def = SKIP_FIRST,
-      .doc = "columns left out at the start: one; none; the whole null space; or one in each component, where the rows of a component "
+      .doc = "columns left out at the start: one; none; the whole null space; or one in each component, where the rows of a "
+             "component "
              "hold its own k vectors and eigenvalues are per node" },
     { PE_ENUM(laplacian, eigvec_norm), .names = norms, .def = NORM_L2, .doc = "scale of each column" },
     { PE_ENUM(laplacian, sign), .names = signs, .def = SIGN_CANONICAL,
@@ -78,30 +81,38 @@ static const posenc_param rows[] = {
     { PE_ENUM(laplacian, duplicate_edges), .names = duplicates, .def = PE_DUPLICATES_SUM, .doc = "parallel edges" },
     { PE_ENUM(laplacian, isolated), .names = isolateds, .def = ISOLATED_ONE,
       .doc = "eigenvalue of a node without edges in sym and rw (PyG, DGL: one; networkx: zero)" },
-    { PE_BOOL(laplacian, allow_negative), .def = 0, .doc = "accept negative weights: degrees are sums of |weight| (signed Laplacian)" },
+    { PE_BOOL(laplacian, allow_negative), .def = 0,
+      .doc = "accept negative weights: degrees are sums of |weight| (signed Laplacian)" },
     { PE_BOOL(laplacian, padding), .def = 1, .doc = "pad columns that do not exist; false: they are an error" },
-    { PE_REAL(laplacian, pad_value), .flags = PE_NAN, .def = 0, .doc = "value of padded columns of eigenvectors; a number or nan" },
-    { PE_INT(laplacian, seed), .def = 0, .max = 9007199254740991.0, .doc = "of sign=random; depends on nothing else but column and size of the graph" },
+    { PE_REAL(laplacian, pad_value), .flags = PE_NAN, .def = 0,
+      .doc = "value of padded columns of eigenvectors; a number or nan" },
+    { PE_INT(laplacian, seed), .def = 0, .max = 9007199254740991.0,
+      .doc = "of sign=random; depends on nothing else but column and size of the graph" },
     { PE_REAL(laplacian, tol), .def = 1e-10, .min = 1e-14, .max = 1e-2,
       .doc = "bound on residuals, relative to 2 (sym, rw) or to twice the largest degree (none)" },
     { PE_INT(laplacian, max_iter), .def = 0, .max = 1e6, .doc = "restarts of the iterative solvers; 0: their default" },
     { PE_ENUM(laplacian, solver), .names = solvers, .def = PE_SOLVER_AUTO, .doc = "auto chooses by size and fill" },
     { PE_BOOL(laplacian, return_eigval), .def = 1, .doc = "false leaves the output eigenvalues out" },
     { PE_ENUM(laplacian, eigval_layout), .names = layouts, .def = EIGVAL_VECTOR,
-      .doc = "one row of eigenvalues per graph, or the same repeated for each of its nodes (GraphGPS); skip=per_component implies per_node" },
+      .doc = "one row of eigenvalues per graph, or the same repeated for each of its nodes (GraphGPS); skip=per_component "
+             "implies per_node" },
 };
 
 static const posenc_output outputs[] = {
     { "eigenvectors", "[num_nodes, k]", "one column per eigenvector, ascending by eigenvalue", NULL },
     { "eigenvalues", "[k], [G, k] of a batch, [num_nodes, k] per node", "NaN where a column is padding", NULL },
-    { "residuals", "[k] or [G, k]", "||L v - lambda v||_2 of the unit vector in float64, before scaling and rounding (per_component: the largest)",
+    { "residuals", "[k] or [G, k]",
+      "||L v - lambda v||_2 of the unit vector in float64, before scaling and rounding (per_component: the largest)",
       "float64" },
     { "determined", "[k] or [G, k]",
-      "1: a relabelled copy of the graph gets the same column within 1e-6, rows permuted; 0: symmetry or a small gap leaves a choice", "uint8" },
+      "1: a relabelled copy of the graph gets the same column within 1e-6, rows permuted; 0: symmetry or a small gap leaves "
+      "a choice",
+      "uint8" },
     { "multiplicity_cut", "[1] or [G]", "1: the last column divides a repeated eigenvalue", "uint8" },
     { "num_components", "[1] or [G]", "connected components, isolated nodes included", "int64" },
     { "num_zero", "[1] or [G]", "dimension of the null space", "int64" },
-    { "status", "[1] or [G]", "0: ok; otherwise why this graph of a batch has no numbers (400: invalid, 422: no convergence, ...)", "int32" },
+    { "status", "[1] or [G]",
+      "0: ok; otherwise why this graph of a batch has no numbers (400: invalid, 422: no convergence, ...)", "int32" },
 };
 
 static posenc_status no_memory(posenc_error *err)
@@ -124,10 +135,11 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     posenc_status st = PE_OK;
     if (was_given(r, "max_freqs")) {
         if (was_given(r, "k"))
-            st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "max_freqs", posenc_text("%lld", (long long)p->max_freqs).s,
-                             "k or max_freqs, not both");
+            st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "max_freqs",
+                             posenc_text("%lld", (long long)p->max_freqs).s, "k or max_freqs, not both");
         if (was_given(r, "skip") && p->skip != SKIP_NONE)
-            st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "skip", skips[p->skip], "none, which max_freqs implies; or k in its place");
+            st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "skip", skips[p->skip],
+                             "none, which max_freqs implies; or k in its place");
         p->k = p->max_freqs;
         p->max_freqs = 0;
         p->skip = SKIP_NONE;
@@ -156,12 +168,18 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     if (!st && p->return_eigval)
         st = p->eigval_layout == EIGVAL_PER_NODE ? pe_output(out, "eigenvalues", t, 2, per_node, err)
                                                  : pe_output(out, "eigenvalues", t, 1 + batch, columns, err);
-    if (!st) st = pe_output(out, "residuals", PE_float64, 1 + batch, columns, err);
-    if (!st) st = pe_output(out, "determined", PE_uint8, 1 + batch, columns, err);
-    if (!st) st = pe_output(out, "multiplicity_cut", PE_uint8, 1, per_graph, err);
-    if (!st) st = pe_output(out, "num_components", PE_int64, 1, per_graph, err);
-    if (!st) st = pe_output(out, "num_zero", PE_int64, 1, per_graph, err);
-    if (!st) st = pe_output(out, "status", PE_int32, 1, per_graph, err);
+    if (!st)
+        st = pe_output(out, "residuals", PE_float64, 1 + batch, columns, err);
+    if (!st)
+        st = pe_output(out, "determined", PE_uint8, 1 + batch, columns, err);
+    if (!st)
+        st = pe_output(out, "multiplicity_cut", PE_uint8, 1, per_graph, err);
+    if (!st)
+        st = pe_output(out, "num_components", PE_int64, 1, per_graph, err);
+    if (!st)
+        st = pe_output(out, "num_zero", PE_int64, 1, per_graph, err);
+    if (!st)
+        st = pe_output(out, "status", PE_int32, 1, per_graph, err);
     return st;
 }
 
@@ -185,8 +203,9 @@ static void cost(const posenc_request *r, posenc_cost *out)
         double dense = 2 * n * n * n, sparse = 40 * (2 * m + 12 * n) * (k + 8);
         out->ns += 3000 + 80 * m + 25 * n * k + (dense < sparse ? dense : sparse);
         int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
-        uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) + (uint64_t)nodes * (uint64_t)(2 * want + 4 + extra(nodes)) * 8
-                           + (uint64_t)arcs * 40 + (uint64_t)nodes * 160;
+        uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) +
+                           (uint64_t)nodes * (uint64_t)(2 * want + 4 + extra(nodes)) * 8 + (uint64_t)arcs * 40 +
+                           (uint64_t)nodes * 160;
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }
@@ -195,13 +214,13 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 typedef struct spectrum {
     pe_csr csr;
-    int64_t *begin;         /* (components + 1) component c has the places begin[c] .. begin[c + 1] - 1 */
-    int32_t *node, *place;  /* (n) node at a place and back; ascending within a component */
-    double *unit;           /* (n) by place: each component's null vector; for an isolated node or a lone loop its unit vector */
-    double *single;         /* (components) the eigenvalue of a component of one node */
-    bool *null;             /* (components) whether there is a null vector */
-    pe_pairs *pairs;        /* (components) the rest, as far as asked for */
-    double *scratch;        /* (n) */
+    int64_t *begin;        /* (components + 1) component c has the places begin[c] .. begin[c + 1] - 1 */
+    int32_t *node, *place; /* (n) node at a place and back; ascending within a component */
+    double *unit;    /* (n) by place: each component's null vector; for an isolated node or a lone loop its unit vector */
+    double *single;  /* (components) the eigenvalue of a component of one node */
+    bool *null;      /* (components) whether there is a null vector */
+    pe_pairs *pairs; /* (components) the rest, as far as asked for */
+    double *scratch; /* (n) */
     bool loops, negative;
 } spectrum;
 
@@ -236,7 +255,8 @@ static bool balance(spectrum *s, int64_t c, int32_t *queue)
     while (head < tail) {
         int32_t u = queue[head++];
         for (int64_t i = a->ptr[u]; i < a->ptr[u + 1]; i++) {
-            double *v = &s->unit[s->place[a->col[i]]], want = copysign(s->unit[s->place[u]], weight(a, i) * s->unit[s->place[u]]);
+            double *v = &s->unit[s->place[a->col[i]]],
+                   want = copysign(s->unit[s->place[u]], weight(a, i) * s->unit[s->place[u]]);
             if (*v == 0) {
                 *v = want;
                 queue[tail++] = a->col[i];
@@ -284,8 +304,11 @@ static posenc_status null_vector(const laplacian *p, spectrum *s, int64_t c, pos
 
 static posenc_status spectrum_init(const laplacian *p, const posenc_graph *graph, int64_t g, spectrum *s, posenc_error *err)
 {
-    const pe_csr_options options = { .symmetrize = p->symmetrize, .on_directed = p->on_directed, .self_loops = p->self_loops,
-                                     .duplicate_edges = p->duplicate_edges, .allow_negative = p->allow_negative };
+    const pe_csr_options options = { .symmetrize = p->symmetrize,
+                                     .on_directed = p->on_directed,
+                                     .self_loops = p->self_loops,
+                                     .duplicate_edges = p->duplicate_edges,
+                                     .allow_negative = p->allow_negative };
     posenc_status st = pe_csr_build(graph, g, &options, &s->csr, err);
     if (st)
         return st;
@@ -325,8 +348,13 @@ static posenc_status solve(const laplacian *p, spectrum *s, int64_t c, int64_t w
 {
     const pe_csr *a = &s->csr;
     const int64_t begin = s->begin[c], n = s->begin[c + 1] - begin, most = extra(n);
-    pe_component m = { .n = n, .ptr = a->ptr, .col = a->col, .weight = a->weight, .degree = a->degree,
-                       .normalized = p->normalization != NONE, .kernel = s->null[c] ? s->unit + begin : NULL };
+    pe_component m = { .n = n,
+                       .ptr = a->ptr,
+                       .col = a->col,
+                       .weight = a->weight,
+                       .degree = a->degree,
+                       .normalized = p->normalization != NONE,
+                       .kernel = s->null[c] ? s->unit + begin : NULL };
     if (a->ncomponents == 1 && !s->loops)
         return pe_component_pairs(&m, want, most, p->tol, p->max_iter, (pe_solver)p->solver, &s->pairs[c], ctx, err);
 
@@ -377,12 +405,12 @@ done:
 /* ---- columns of a run of components ---- */
 
 typedef struct columns {
-    int64_t n, count;           /* places; columns that exist, at most k */
-    double *v;                  /* (count, n) */
-    double *value, *residual;   /* (count) */
-    uint8_t *determined;        /* (count) */
-    bool cut, partial, trivial, loose;  /* a cluster is divided; was not computed whole; all columns are null vectors; tol is larger
-                                           than a gap */
+    int64_t n, count;                  /* places; columns that exist, at most k */
+    double *v;                         /* (count, n) */
+    double *value, *residual;          /* (count) */
+    uint8_t *determined;               /* (count) */
+    bool cut, partial, trivial, loose; /* a cluster is divided; was not computed whole; all columns are null vectors; tol is
+                                          larger than a gap */
     void *memory;
 } columns;
 
@@ -439,14 +467,15 @@ static posenc_status list_entries(spectrum *s, int64_t c0, int64_t c1, entry **o
 static bool close_to(double a, double b) { return b - a < 1e-9 * larger(1, fabs(b)); }
 
 /* Writes the wanted part of the cluster e[a] .. e[b - 1]: columns `from` .. `to` - 1 in the order of all eigenpairs. */
-static posenc_status write_cluster(const laplacian *p, pe_canonical *w, entry *e, int64_t a, int64_t b, int64_t from, int64_t to,
-                                   columns *out, int64_t origin, double *lead, posenc_context *ctx, posenc_error *err)
+static posenc_status write_cluster(const laplacian *p, pe_canonical *w, entry *e, int64_t a, int64_t b, int64_t from,
+                                   int64_t to, columns *out, int64_t origin, double *lead, posenc_context *ctx,
+                                   posenc_error *err)
 {
     int64_t m = b - a, count = (to < b ? to : b) - a, skip = from > a ? from - a : 0;
     uint8_t *determined = calloc((size_t)count, 1);
     pe_block_vector *basis = malloc((size_t)m * sizeof *basis);
     posenc_status st = PE_OK;
-    double *v = skip ? lead : out->v + (a - from) * out->n;     /* a leading column that is not wanted goes before the others */
+    double *v = skip ? lead : out->v + (a - from) * out->n; /* a leading column that is not wanted goes before the others */
     if (!determined || !basis) {
         st = no_memory(err);
         goto done;
@@ -521,7 +550,7 @@ static double arc_sine(double y)
     pe_dd t = pe_dd_div(dd(s), pe_dd_add(one, cosine));
     for (int i = 0; i < 3; i++)
         t = pe_dd_div(t, pe_dd_add(one, root(pe_dd_add(one, pe_dd_mul(t, t)))));
-    pe_dd square = pe_dd_mul(t, t), sum = dd(0);        /* t < 0.0985 */
+    pe_dd square = pe_dd_mul(t, t), sum = dd(0); /* t < 0.0985 */
     for (int i = 17; i >= 0; i--) {
         pe_dd term = pe_dd_div(one, dd(2 * i + 1)), product = pe_dd_mul(square, sum);
         sum = pe_dd_add(term, (pe_dd){ -product.hi, -product.lo });
@@ -649,7 +678,7 @@ static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonica
         st = posenc_fail(err, PE_INTERNAL, "INTERNAL", "eigenvectors", "fewer than asked for", "%lld", (long long)to);
         goto done;
     }
-    double next = INFINITY, degree = 0;     /* the smallest eigenvalue that no component handed over */
+    double next = INFINITY, degree = 0; /* the smallest eigenvalue that no component handed over */
     for (int64_t c = c0; c < c1 && to > zeros; c++)
         if (s->begin[c + 1] - s->begin[c] > 1)
             next = smaller(next, s->pairs[c].next);
@@ -674,7 +703,7 @@ static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonica
         for (int64_t j = a > from ? a - from : 0; j < b - from && j < count; j++) {
             double *v = out->v + j * n;
             out->residual[j] = residual(p, s, v, out->value[j], n, origin);
-            if (a >= zeros) {               /* null vectors are exact */
+            if (a >= zeros) { /* null vectors are exact */
                 out->determined[j] = out->determined[j] && whole && gap > 1e6 * out->residual[j];
                 out->loose = out->loose || (whole && gap < tol);
             }
@@ -701,8 +730,8 @@ done:
 typedef struct answer {
     posenc_dtype dtype;
     posenc_tensor *vectors, *values, *residuals, *determined, *cut, *ncomponents, *nzero, *status;
-    double *row;                /* (k) scratch */
-    int64_t first;              /* the graph's first node */
+    double *row;   /* (k) scratch */
+    int64_t first; /* the graph's first node */
     int64_t graph;
 } answer;
 
@@ -715,7 +744,7 @@ static void write_rows(const laplacian *p, const answer *o, const columns *c, co
     for (int64_t i = 0; i < n; i++) {
         int64_t at = (o->first + (node ? node[i] : i)) * k;
         for (int64_t j = 0; j < k; j++)
-            o->row[j] = j < count ? c->v[j * n + i] + 0.0 : p->pad_value;      /* no negative zeros */
+            o->row[j] = j < count ? c->v[j * n + i] + 0.0 : p->pad_value; /* no negative zeros */
         posenc_convert(o->dtype, element(o->vectors, at), o->row, (size_t)k);
         if (o->values && p->eigval_layout == EIGVAL_PER_NODE) {
             for (int64_t j = 0; j < k; j++)
@@ -753,7 +782,8 @@ typedef struct tally {
     int64_t zero_edges, cut, partial, trivial, loose, failed;
 } tally;
 
-static posenc_status encode(const laplacian *p, const posenc_graph *graph, answer *o, tally *t, posenc_context *ctx, posenc_error *err)
+static posenc_status encode(const laplacian *p, const posenc_graph *graph, answer *o, tally *t, posenc_context *ctx,
+                            posenc_error *err)
 {
     spectrum s = { 0 };
     pe_canonical w = { 0 };
@@ -803,23 +833,33 @@ static void warn(const posenc_request *r, const tally *t, posenc_result *out)
 {
     const laplacian *p = r->params;
     char where[64] = "";
-#define WHERE(count) (r->graph->batched ? (snprintf(where, sizeof where, " (%lld of %lld graphs)", (long long)(count), \
-                      (long long)r->graph->ngraphs), where) : "")
+#define WHERE(count)                                                                                                   \
+    (r->graph->batched                                                                                                 \
+         ? (snprintf(where, sizeof where, " (%lld of %lld graphs)", (long long)(count), (long long)r->graph->ngraphs), \
+            where)                                                                                                     \
+         : "")
     if (r->graph->directed)
-        pe_warn(out, "the graph is directed: every arc was taken as an edge, with the larger weight where both directions exist");
+        pe_warn(out,
+                "the graph is directed: every arc was taken as an edge, with the larger weight where both directions exist");
     if (t->zero_edges)
         pe_warn(out, "%lld edge%s of weight 0 left out", (long long)t->zero_edges, t->zero_edges == 1 ? "" : "s");
     if (t->trivial)
-        pe_warn(out, "only trivial vectors: all %lld columns belong to eigenvalue 0%s; ask for more columns, or skip=all_zero",
+        pe_warn(out,
+                "only trivial vectors: all %lld columns belong to eigenvalue 0%s; ask for more columns, or skip=all_zero",
                 (long long)p->k, WHERE(t->trivial));
     if (t->cut)
-        pe_warn(out, "k = %lld divides a repeated eigenvalue%s: the last columns are one choice of basis, see multiplicity_cut and determined",
+        pe_warn(out,
+                "k = %lld divides a repeated eigenvalue%s: the last columns are one choice of basis, see multiplicity_cut "
+                "and determined",
                 (long long)p->k, WHERE(t->cut));
     if (t->partial)
-        pe_warn(out, "an eigenvalue is repeated too often to be computed whole%s: its columns are eigenvectors, but not the canonical ones",
+        pe_warn(out,
+                "an eigenvalue is repeated too often to be computed whole%s: its columns are eigenvectors, but not the "
+                "canonical ones",
                 WHERE(t->partial));
     if (t->loose)
-        pe_warn(out, "tol = %g is larger than a gap between eigenvalues%s: those columns are not determined", p->tol, WHERE(t->loose));
+        pe_warn(out, "tol = %g is larger than a gap between eigenvalues%s: those columns are not determined", p->tol,
+                WHERE(t->loose));
     if (t->failed)
         pe_warn(out, "no numbers for %lld of %lld graphs: see status", (long long)t->failed, (long long)r->graph->ngraphs);
 #undef WHERE
@@ -831,10 +871,15 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const posenc_graph *graph = r->graph;
     posenc_status st = PE_OK;
     tally t = { 0 };
-    answer o = { .dtype = (posenc_dtype)r->common.dtype, .vectors = pe_tensor(out, "eigenvectors"), .values = pe_tensor(out, "eigenvalues"),
-                 .residuals = pe_tensor(out, "residuals"), .determined = pe_tensor(out, "determined"),
-                 .cut = pe_tensor(out, "multiplicity_cut"), .ncomponents = pe_tensor(out, "num_components"),
-                 .nzero = pe_tensor(out, "num_zero"), .status = pe_tensor(out, "status"),
+    answer o = { .dtype = (posenc_dtype)r->common.dtype,
+                 .vectors = pe_tensor(out, "eigenvectors"),
+                 .values = pe_tensor(out, "eigenvalues"),
+                 .residuals = pe_tensor(out, "residuals"),
+                 .determined = pe_tensor(out, "determined"),
+                 .cut = pe_tensor(out, "multiplicity_cut"),
+                 .ncomponents = pe_tensor(out, "num_components"),
+                 .nzero = pe_tensor(out, "num_zero"),
+                 .status = pe_tensor(out, "status"),
                  .row = malloc((size_t)p->k * sizeof *o.row) };
     if (!o.row)
         return no_memory(err);
@@ -856,7 +901,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                 pe_warn(out, "graph %lld: %s", (long long)g, posenc_error_text(&local, text, sizeof text));
         } else if (st) {
             if (graph->batched && local.n)
-                posenc_fail(err, st, local.fault[0].reason, local.fault[0].field, local.fault[0].value, "%s", local.fault[0].allowed);
+                posenc_fail(err, st, local.fault[0].reason, local.fault[0].field, local.fault[0].value, "%s",
+                            local.fault[0].allowed);
             break;
         }
         if (graph->batched && !(g & 255) && ctx && ctx->progress) {

@@ -26,7 +26,7 @@ static const char *const layouts[] = { "interleaved", "split", NULL };
 enum { ERROR, ZERO_PAD, SIN_EXTRA, ROUND_UP_TRUNCATE };
 static const char *const odd_dims[] = { "error", "zero_pad", "sin_extra", "round_up_truncate", NULL };
 
-static const char *const freq_forms[] = { "exp", "pow", NULL };     /* as pe_power */
+static const char *const freq_forms[] = { "exp", "pow", NULL }; /* as pe_power */
 
 enum { NONE, PATCHTST };
 static const char *const norms[] = { "none", "patchtst", NULL };
@@ -39,7 +39,7 @@ typedef struct sinusoidal {
     int preset;
     int64_t embedding_dim, num_positions, offset;
     posenc_reals positions;
-    posenc_tensor input_ids, attention_mask;    /* (L) or (B, L) */
+    posenc_tensor input_ids, attention_mask; /* (L) or (B, L) */
     int64_t padding_idx, past_key_values_length;
     double max_period, min_timescale, max_timescale, downscale_freq_shift;
     int layout;
@@ -82,7 +82,7 @@ static const char *const preset_names[] = {
 #define X(name, ...) #name,
     PRESETS(X)
 #undef X
-    NULL
+        NULL
 };
 
 static const struct preset {
@@ -173,9 +173,9 @@ static int64_t count(const sinusoidal *p)
 
 /* Columns: pair i has its sine in sin0 + i * step (the last one in last_sine) and its cosine in cos0 + i * step. */
 typedef struct columns {
-    size_t pairs, cosines;      /* frequencies; those that have a cosine too */
+    size_t pairs, cosines; /* frequencies; those that have a cosine too */
     size_t sin0, cos0, step, last_sine;
-    size_t width;               /* that these fill, at least; columns from d on are cut */
+    size_t width; /* that these fill, at least; columns from d on are cut */
 } columns;
 
 static columns columns_of(const sinusoidal *p)
@@ -185,7 +185,7 @@ static columns columns_of(const sinusoidal *p)
     columns c = { .pairs = wide ? up : h, .cosines = extra ? h : wide ? up : h, .step = p->layout == SPLIT ? 1 : 2 };
     *(p->flip_sin_to_cos ? &c.sin0 : &c.cos0) = p->layout == INTERLEAVED ? 1 : p->flip_sin_to_cos ? c.cosines : c.pairs;
     c.last_sine = c.sin0 + (c.pairs ? c.pairs - 1 : 0) * c.step;
-    if (extra && c.last_sine == d)      /* cos sin cos sin ... and the extra sine */
+    if (extra && c.last_sine == d) /* cos sin cos sin ... and the extra sine */
         c.last_sine = d - 1;
     c.width = 2 * c.pairs > d ? 2 * c.pairs : d;
     return c;
@@ -225,8 +225,8 @@ static int64_t token_positions(const sinusoidal *p, int64_t *out)
     const int64_t length = t->shape[t->rank - 1], n = posenc_tensor_count(t), before = p->past_key_values_length;
     int64_t seen = 0, need = pad ? p->padding_idx + 1 : 0;
     for (int64_t i = 0; i < n; i++) {
-        bool real = (!by_id || posenc_tensor_get(&p->input_ids, i) != (double)p->padding_idx)
-                    && (!masked || posenc_tensor_get(&p->attention_mask, i) != 0);
+        bool real = (!by_id || posenc_tensor_get(&p->input_ids, i) != (double)p->padding_idx) &&
+                    (!masked || posenc_tensor_get(&p->attention_mask, i) != 0);
         seen = (i % length ? seen : 0) + real;
         int64_t position = pad ? p->padding_idx + (real ? before + seen : 0) : real ? before + seen - 1 : 1;
         need = position >= need ? position + 1 : need;
@@ -291,8 +291,8 @@ static void check_tensor(const posenc_tensor *t, const char *name, double min, d
         if (v >= min && v <= max && v == floor(v))
             continue;
         long long length = t->shape[t->rank - 1], row = i / length, column = i % length;
-        posenc_short field =
-            t->rank == 1 ? posenc_text("%s[%lld]", name, column) : posenc_text("%s[%lld][%lld]", name, row, column);
+        posenc_short field = t->rank == 1 ? posenc_text("%s[%lld]", name, column)
+                                          : posenc_text("%s[%lld][%lld]", name, row, column);
         posenc_fail(err, PE_INVALID, bad, field.s, posenc_text("%.17g", v).s, "%s", words);
         return;
     }
@@ -349,7 +349,7 @@ static void check_source(const sinusoidal *p, posenc_error *err)
         check_tokens(p, err);
 }
 
-static int exponent(double v)       /* |v| < 2^exponent, at least 2^0 */
+static int exponent(double v) /* |v| < 2^exponent, at least 2^0 */
 {
     int e;
     frexp(v, &e);
@@ -417,8 +417,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const sinusoidal *p = r->params;
     const columns c = columns_of(p);
     const double passes = p->normalize == NONE ? 1 : 5, pairs = (double)c.pairs;
-    out->ns = 20e3 + pairs * (p->compute_dtype == FLOAT32 ? 5000 : 300)
-              + passes * (double)count(p) * (40 + 25 * pairs);
+    out->ns = 20e3 + pairs * (p->compute_dtype == FLOAT32 ? 5000 : 300) + passes * (double)count(p) * (40 + 25 * pairs);
     out->scratch = scratch(&c);
 }
 
@@ -428,13 +427,13 @@ typedef struct table {
     const sinusoidal *p;
     const posenc_context *ctx;
     columns c;
-    pe_dd *w;                   /* (pairs) */
-    double *row;                /* (width) the row being made */
-    const int64_t *of_token;    /* positions of tokens, or NULL */
-    const double *listed;       /* positions as given, or NULL */
-    double zero;                /* the position whose row is zero; NAN: none */
-    double mean, divisor;       /* of the normalisation */
-    size_t work;                /* about one per sine since the last poll */
+    pe_dd *w;                /* (pairs) */
+    double *row;             /* (width) the row being made */
+    const int64_t *of_token; /* positions of tokens, or NULL */
+    const double *listed;    /* positions as given, or NULL */
+    double zero;             /* the position whose row is zero; NAN: none */
+    double mean, divisor;    /* of the normalisation */
+    size_t work;             /* about one per sine since the last poll */
 } table;
 
 /* Polls about every 2 ms. */

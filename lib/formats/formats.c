@@ -255,11 +255,11 @@ static posenc_status check_form(posenc_format f, const pe_writing *w, posenc_err
                            "at most two axes in csv; npy, npz, safetensors, bin and json hold more");
     int64_t limit = sel->json_limit > 0 ? sel->json_limit : 65536;
     if (f == PE_json && sel->data != PE_JSON_BASE64 && json_elements(w, limit) > limit)
-        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "format",
-                           posenc_text("json of over %lld elements", (long long)limit).s,
-                           "at most %lld elements in json; npy, npz, safetensors and bin hold any number, json with data=base64 "
-                           "too",
-                           (long long)limit);
+        return posenc_fail(
+            err, PE_LIMIT, "LIMIT_EXCEEDED", "format", posenc_text("json of over %lld elements", (long long)limit).s,
+            "at most %lld elements in json; npy, npz, safetensors and bin hold any number, json with data=base64 "
+            "too",
+            (long long)limit);
     for (int i = 0; i < w->ntensors; i++)
         if (!info[f].sized && !w->tensor[i].data && posenc_tensor_count(&w->tensor[i]) > 0)
             return posenc_fail(err, PE_INTERNAL, "NO_DATA", w->tensor[i].name, "", "a computed tensor");

@@ -38,7 +38,7 @@ const pe_wire *pe_wire_word(const char *word)
 
 bool pe_wire_size(const pe_wire *w, int rank, const int64_t *shape, uint64_t *size)
 {
-    int64_t all = (int64_t)posenc_dtype_size(w->dtype);     /* with empty axes taken as 1, in the larger of the types */
+    int64_t all = (int64_t)posenc_dtype_size(w->dtype); /* with empty axes taken as 1, in the larger of the types */
     bool empty = false;
     for (int i = 0; i < rank; i++) {
         empty |= shape[i] == 0;
@@ -97,7 +97,7 @@ posenc_status pe_wire_load(const pe_wire *w, const void *bytes, bool swap, bool 
     fortran = fortran && t->rank > 1 && n > 0;
     swap = swap && w->size > 1;
     if (!w->widen && !swap && !fortran && n > 0 && (uintptr_t)bytes % size == 0) {
-        t->data = (void *)(uintptr_t)bytes;     /* readers of requests do not write to it */
+        t->data = (void *)(uintptr_t)bytes; /* readers of requests do not write to it */
         return PE_OK;
     }
     uint8_t *to = posenc_alloc(a, n * size);
@@ -137,7 +137,7 @@ static posenc_status set_reals(posenc_request *r, const pe_place *to, const pose
     if (!v)
         return pe_no_memory(name, err);
     for (size_t i = 0; i < n; i++) {
-        v[i] = posenc_tensor_get(t, (int64_t)i) + 0.0;  /* -0 is 0 in a parameter */
+        v[i] = posenc_tensor_get(t, (int64_t)i) + 0.0; /* -0 is 0 in a parameter */
         if (t->dtype != PE_int64)
             continue;
         int64_t whole = ((const int64_t *)t->data)[i];
@@ -163,7 +163,8 @@ posenc_status pe_build_graph(posenc_request *r, posenc_edges *e, const char *fie
     if (e->num_nodes < 0 && e->ptr)
         e->num_nodes = e->ptr[e->ngraphs];
     else if (e->num_nodes < 0)
-        return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", field, "absent", "the number of nodes, isolated ones included");
+        return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", field, "absent",
+                           "the number of nodes, isolated ones included");
     return posenc_graph_build(e, r->arena, &r->graph, err);
 }
 

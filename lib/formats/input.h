@@ -9,14 +9,14 @@
 /* The element types that may arrive. Narrow integers and booleans have no dtype of their own: integers become
  * int64, booleans uint8. */
 typedef struct pe_wire {
-    const char *name, *numpy, *word;    /* "int16", "i2", "I16" */
-    size_t size;                        /* bytes on the wire */
-    posenc_dtype dtype;                 /* what it becomes */
+    const char *name, *numpy, *word; /* "int16", "i2", "I16" */
+    size_t size;                     /* bytes on the wire */
+    posenc_dtype dtype;              /* what it becomes */
     bool widen, is_signed;
 } pe_wire;
 
-const pe_wire *pe_wire_named(const char *name);                 /* NULL: none of that name */
-const pe_wire *pe_wire_numpy(const char *code, size_t n);       /* without the letter of the byte order */
+const pe_wire *pe_wire_named(const char *name);           /* NULL: none of that name */
+const pe_wire *pe_wire_numpy(const char *code, size_t n); /* without the letter of the byte order */
 const pe_wire *pe_wire_word(const char *word);
 
 /* Bytes of an array; false when the product overflows, whatever the order of the axes. */
@@ -29,7 +29,7 @@ posenc_status pe_wire_load(const pe_wire *w, const void *bytes, bool swap, bool 
 /* Where a parameter is set: the encoding's row, or a common one. */
 typedef struct pe_place {
     const posenc_table *table;
-    const posenc_param *row;            /* NULL: no such parameter */
+    const posenc_param *row; /* NULL: no such parameter */
     void *params;
 } pe_place;
 pe_place pe_place_of(posenc_request *r, const char *name);
@@ -40,11 +40,8 @@ posenc_status pe_set_tensor(posenc_request *r, const pe_place *to, const posenc_
 /* Builds the request's graph. num_nodes -1: the end of ptr, or required. `field` names num_nodes in errors. */
 posenc_status pe_build_graph(posenc_request *r, posenc_edges *e, const char *field, posenc_error *err);
 
-posenc_status pe_no_memory(const char *field, posenc_error *err);       /* BUSY */
+posenc_status pe_no_memory(const char *field, posenc_error *err); /* BUSY */
 
-static inline posenc_status pe_graver(posenc_status a, posenc_status b)
-{
-    return a > b ? a : b;
-}
+static inline posenc_status pe_graver(posenc_status a, posenc_status b) { return a > b ? a : b; }
 
 #endif

@@ -50,7 +50,7 @@ static uint64_t first_digits(double v, int n, int *exp10)
     const char *s = text;
     uint64_t m = 0;
     snprintf(text, sizeof text, "%.*e", n - 1, v);
-    for (; *s != 'e'; s++)              /* over a point of any locale */
+    for (; *s != 'e'; s++) /* over a point of any locale */
         if (*s >= '0' && *s <= '9')
             m = m * 10 + (uint64_t)(*s - '0');
     *exp10 = atoi(s + 1) - (n - 1);
@@ -63,13 +63,13 @@ static uint64_t shortest(posenc_dtype t, double v, int *exp10)
     precision p = precision_of(t);
     int last, binary, n = v < p.normal ? 1 : p.few;
     uint64_t all = first_digits(v, 17, &last), scale = 1;
-    bool asymmetric = frexp(v, &binary) == 0.5;     /* below a power of two values are closer: the nearest decimal */
-    for (int i = n; i < 17; i++)                    /* may miss where its neighbour does not */
+    bool asymmetric = frexp(v, &binary) == 0.5; /* below a power of two values are closer: the nearest decimal */
+    for (int i = n; i < 17; i++)                /* may miss where its neighbour does not */
         scale *= 10;
     for (; n < 17 && n <= p.many; n++, scale /= 10) {
         uint64_t rest = all % scale * 2, m = all / scale + (rest > scale);
         *exp10 = last + 17 - n;
-        if (rest == scale)                          /* a tie, or something that 17 digits make look like one */
+        if (rest == scale) /* a tie, or something that 17 digits make look like one */
             m = first_digits(v, n, exp10);
         if (reads_back(t, m, *exp10, v))
             return m;
@@ -91,7 +91,7 @@ static size_t decimal_text(uint64_t m, int exp10, char *out)
         exp10++;
     }
     int n = snprintf(digit, sizeof digit, "%llu", (unsigned long long)m);
-    int x = exp10 + n - 1;              /* d.ddd * 10^x */
+    int x = exp10 + n - 1; /* d.ddd * 10^x */
     if (x < -5 || x > 16) {
         *o++ = digit[0];
         if (n > 1) {
@@ -136,7 +136,7 @@ size_t pe_number_text(const posenc_tensor *t, int64_t i, char out[PE_NUMBER_TEXT
     if (isinf(v))
         return put_word(v > 0 ? "Infinity" : "-Infinity", out);
     if (v == 0)
-        return put_word(signbit(v) ? "-0.0" : "0", out);    /* "-0" reads as the integer 0 in many languages */
+        return put_word(signbit(v) ? "-0.0" : "0", out); /* "-0" reads as the integer 0 in many languages */
     size_t sign = v < 0;
     out[0] = '-';
     if (a == trunc(a) && a < pe_decimal(1, precision_of(t->dtype).few))

@@ -24,12 +24,12 @@ static const char *descr(posenc_dtype t)
 
 void pe_put_npy_header(pe_builder *b, const posenc_tensor *t)
 {
-    char text[300];     /* 8 axes of at most 19 digits */
+    char text[300]; /* 8 axes of at most 19 digits */
     int n = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr(t->dtype));
     for (int i = 0; i < t->rank; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", i ? ", " : "", (long long)t->shape[i]);
     n += snprintf(text + n, sizeof text - (size_t)n, "%s), }", t->rank == 1 ? "," : "");
-    char first[24];     /* numpy leaves room for the first axis to grow to 21 digits */
+    char first[24]; /* numpy leaves room for the first axis to grow to 21 digits */
     int room = t->rank > 0 ? 21 - snprintf(first, sizeof first, "%lld", (long long)t->shape[0]) : 0;
     size_t whole = ((size_t)(10 + n + room + 1) + 63) / 64 * 64;
     pe_put(b, magic, 6);
@@ -44,10 +44,7 @@ void pe_put_npy_header(pe_builder *b, const posenc_tensor *t)
     }
 }
 
-uint64_t pe_npy_size(const posenc_tensor *t)
-{
-    return posenc_tensor_size(t) * (t->dtype == PE_bfloat16 ? 2 : 1);
-}
+uint64_t pe_npy_size(const posenc_tensor *t) { return posenc_tensor_size(t) * (t->dtype == PE_bfloat16 ? 2 : 1); }
 
 void pe_put_npy_data(pe_builder *b, const posenc_tensor *t)
 {
@@ -60,7 +57,7 @@ void pe_put_npy_data(pe_builder *b, const posenc_tensor *t)
     const uint16_t *from = t->data;
     char *to = pe_extend(b, size);
     for (uint64_t i = 0; to && i < size / 4; i++) {
-        uint32_t bits = (uint32_t)from[i] << 16;        /* a bfloat16 is the upper half of a float32 */
+        uint32_t bits = (uint32_t)from[i] << 16; /* a bfloat16 is the upper half of a float32 */
         memcpy(to + 4 * i, &bits, 4);
     }
     pe_cut(b);
@@ -78,8 +75,8 @@ void pe_write_npy(const pe_writing *w, pe_builder *b)
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 
 typedef struct header {
-    const char *p, *end;                /* what is left of the text */
-    const char *descr;                  /* with its byte order: 3 bytes */
+    const char *p, *end; /* what is left of the text */
+    const char *descr;   /* with its byte order: 3 bytes */
     bool fortran, seen_order, seen_shape;
     int rank;
     int64_t shape[PE_MAX_RANK];
@@ -151,7 +148,7 @@ static bool take_shape(header *h)
             return false;
         bool comma = take(h, ',');
         if (take(h, ')'))
-            return comma || h->rank > 1;        /* (3) is a number in Python, (3,) a tuple */
+            return comma || h->rank > 1; /* (3) is a number in Python, (3,) a tuple */
         if (!comma)
             return false;
     }
@@ -183,7 +180,7 @@ static bool take_header(header *h)
 {
     if (!take(h, '{'))
         return false;
-    for (int i = 0; i < 3; i++) {               /* three keys, none twice: all of them */
+    for (int i = 0; i < 3; i++) { /* three keys, none twice: all of them */
         if (!take_entry(h))
             return false;
         if (!take(h, ',') && i < 2)

@@ -10,10 +10,25 @@
 #include <zlib.h>
 
 enum {
-    LOCAL = 0x04034b50, CENTRAL = 0x02014b50, END = 0x06054b50, END64 = 0x06064b50, LOCATOR = 0x07064b50,
-    LOCAL_SIZE = 30, CENTRAL_SIZE = 46, END_SIZE = 22, END64_SIZE = 56, LOCATOR_SIZE = 20,
-    STORED = 0, DEFLATED = 8, ENCRYPTED = 1, LARGE = 1 /* id of the zip64 extra field */, PADDING = 0xd935,
-    ALIGN = 64, MAX_NAME = 255, RATIO = 100, FREE = 1 << 20     /* bytes that inflating may always give */
+    LOCAL = 0x04034b50,
+    CENTRAL = 0x02014b50,
+    END = 0x06054b50,
+    END64 = 0x06064b50,
+    LOCATOR = 0x07064b50,
+    LOCAL_SIZE = 30,
+    CENTRAL_SIZE = 46,
+    END_SIZE = 22,
+    END64_SIZE = 56,
+    LOCATOR_SIZE = 20,
+    STORED = 0,
+    DEFLATED = 8,
+    ENCRYPTED = 1,
+    LARGE = 1 /* id of the zip64 extra field */,
+    PADDING = 0xd935,
+    ALIGN = 64,
+    MAX_NAME = 255,
+    RATIO = 100,
+    FREE = 1 << 20 /* bytes that inflating may always give */
 };
 static const uint64_t max32 = 0xffffffff;
 
@@ -32,8 +47,8 @@ typedef struct member {
 /* Times and dates: 1980-01-01 00:00, the first that the format knows. */
 static void put_common(pe_builder *b, const member *m, uint64_t size)
 {
-    pe_put_le(b, m->large ? 45 : 20, 2);    /* version needed */
-    pe_put_le(b, 0, 2);                     /* flags */
+    pe_put_le(b, m->large ? 45 : 20, 2); /* version needed */
+    pe_put_le(b, 0, 2);                  /* flags */
     pe_put_le(b, STORED, 2);
     pe_put_le(b, 0, 2);
     pe_put_le(b, 1 << 5 | 1, 2);
@@ -74,10 +89,10 @@ static void put_central(pe_builder *b, const member *m)
     member needs = *m;
     needs.large = extra > 0;
     pe_put_le(b, CENTRAL, 4);
-    pe_put_le(b, 3 << 8 | 45, 2);                       /* made by: Unix, for the permissions below */
+    pe_put_le(b, 3 << 8 | 45, 2); /* made by: Unix, for the permissions below */
     put_common(b, &needs, m->large ? max32 : m->size);
     pe_put_le(b, extra ? extra + 4 : 0, 2);
-    pe_put_le(b, 0, 2 + 2 + 2);                         /* comment, disk, internal attributes */
+    pe_put_le(b, 0, 2 + 2 + 2); /* comment, disk, internal attributes */
     pe_put_le(b, (uint64_t)0100644 << 16, 4);
     pe_put_le(b, far ? max32 : m->offset, 4);
     pe_put(b, m->name, m->name_size);
@@ -100,7 +115,7 @@ static void put_end(pe_builder *b, size_t n, uint64_t begin, uint64_t end)
         pe_put_le(b, END64_SIZE - 12, 8);
         pe_put_le(b, 3 << 8 | 45, 2);
         pe_put_le(b, 45, 2);
-        pe_put_le(b, 0, 8);                             /* disks */
+        pe_put_le(b, 0, 8); /* disks */
         pe_put_le(b, n, 8);
         pe_put_le(b, n, 8);
         pe_put_le(b, end - begin, 8);
@@ -151,10 +166,7 @@ static bool name_member(member *m, const char *stem, const char *ending)
     return true;
 }
 
-static uint32_t crc(uint32_t c, const void *p, uint64_t n)
-{
-    return (uint32_t)crc32_z(c, p, (z_size_t)n);
-}
+static uint32_t crc(uint32_t c, const void *p, uint64_t n) { return (uint32_t)crc32_z(c, p, (z_size_t)n); }
 
 /* The npy header and the data go to `npy` first: the local header before them needs the checksum of both. */
 static void put_tensor(pe_builder *b, const posenc_tensor *t, member *m)
@@ -166,8 +178,8 @@ static void put_tensor(pe_builder *b, const posenc_tensor *t, member *m)
         b->failed = true;
     } else {
         put_local(b, m);
-        size_t place = b->n;                            /* own bytes may move, places do not */
-        uint64_t before = m->offset + 14;               /* of the checksum in the container */
+        size_t place = b->n;              /* own bytes may move, places do not */
+        uint64_t before = m->offset + 14; /* of the checksum in the container */
         size_t local = place - (size_t)(pe_builder_size(b) - before);
         pe_put(b, npy.s, npy.n);
         size_t data = b->n;
@@ -217,16 +229,16 @@ typedef struct archive {
     const char *field;
     posenc_arena *arena;
     posenc_error *err;
-    uint64_t begin, end, count;         /* of the central directory */
+    uint64_t begin, end, count; /* of the central directory */
     uint64_t inflated, budget;
 } archive;
 
-typedef struct found {                  /* a member as the central directory tells it */
-    const char *name;                   /* not terminated */
+typedef struct found { /* a member as the central directory tells it */
+    const char *name;  /* not terminated */
     size_t name_size;
     unsigned method;
     uint32_t crc;
-    uint64_t packed, size, offset, data, stop;      /* data .. stop - 1: its bytes */
+    uint64_t packed, size, offset, data, stop; /* data .. stop - 1: its bytes */
 } found;
 
 static const char bad[] = "INVALID_NPZ";
@@ -324,8 +336,13 @@ static posenc_status read_member(archive *z, uint64_t *at, found *m)
     if (z->end - *at - CENTRAL_SIZE < name + extra + comment)
         return broken(z, "", "a central directory whose entries end inside it");
     *at += CENTRAL_SIZE + name + extra + comment;
-    *m = (found){ .name = (const char *)c + CENTRAL_SIZE, .name_size = name, .method = (unsigned)le(c + 10, 2),
-                  .crc = (uint32_t)le(c + 16, 4), .packed = le(c + 20, 4), .size = le(c + 24, 4), .offset = le(c + 42, 4) };
+    *m = (found){ .name = (const char *)c + CENTRAL_SIZE,
+                  .name_size = name,
+                  .method = (unsigned)le(c + 10, 2),
+                  .crc = (uint32_t)le(c + 16, 4),
+                  .packed = le(c + 20, 4),
+                  .size = le(c + 24, 4),
+                  .offset = le(c + 42, 4) };
     if (le(c + 8, 2) & ENCRYPTED)
         return broken_member(z, m, "members that are not encrypted");
     if (m->method != STORED && m->method != DEFLATED)
@@ -336,8 +353,8 @@ static posenc_status read_member(archive *z, uint64_t *at, found *m)
         return broken_member(z, m, "a place before the central directory");
     const uint8_t *l = z->p + m->offset;
     uint64_t head = LOCAL_SIZE + le(l + 26, 2) + le(l + 28, 2);
-    if (le(l, 4) != LOCAL || le(l + 26, 2) != name || le(l + 8, 2) != m->method || z->begin - m->offset < head
-        || memcmp(l + LOCAL_SIZE, m->name, name) != 0)
+    if (le(l, 4) != LOCAL || le(l + 26, 2) != name || le(l + 8, 2) != m->method || z->begin - m->offset < head ||
+        memcmp(l + LOCAL_SIZE, m->name, name) != 0)
         return broken_member(z, m, "a local header that agrees with the central directory");
     m->data = m->offset + head;
     if (m->packed > z->begin - m->data || (m->method == STORED && m->packed != m->size))
@@ -392,7 +409,7 @@ static posenc_status inflate_member(const archive *z, const found *m, uint8_t *t
     s.next_out = to;
     do {
         uInt give = in < (1u << 30) ? (uInt)in : 1u << 30, room = out < (1u << 30) ? (uInt)out : 1u << 30;
-        if (room == 0) {                /* all has come: one byte more would be one too many */
+        if (room == 0) { /* all has come: one byte more would be one too many */
             s.next_out = &spare;
             room = 1;
         }
@@ -444,7 +461,8 @@ static posenc_status stem(const archive *z, const found *m, char **out)
     bool good = n > 0 && n <= MAX_NAME && !memcmp(m->name + n, ".npy", 4) && m->name[0] != '.';
     for (size_t i = 0; good && i < n; i++) {
         char c = m->name[i];
-        good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+        good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+               c == '.';
     }
     if (!good)
         return broken_member(z, m, "members called NAME.npy, NAME of letters, digits, _, - and .");

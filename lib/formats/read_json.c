@@ -24,11 +24,11 @@ typedef enum numbers { INTS, REALS, BOOLS } numbers;
 
 /* Arrays being read: their shape is what the first array of each level has. */
 typedef struct reader {
-    const char *name;               /* of the field */
+    const char *name; /* of the field */
     numbers what;
-    int rank, known;                /* levels `known` .. rank - 1 have their size in shape */
+    int rank, known; /* levels `known` .. rank - 1 have their size in shape */
     int64_t shape[PE_MAX_RANK], at[PE_MAX_RANK];
-    size_t n;                       /* elements so far */
+    size_t n; /* elements so far */
     union {
         void *data;
         int64_t *i;
@@ -102,8 +102,8 @@ static posenc_status read_level(reader *r, pe_json v, int level)
 /* Bytes between scalars. */
 static bool between(char c)
 {
-    static const bool is[256] = { ['['] = true, [']'] = true, ['{'] = true, ['}'] = true, [','] = true, [':'] = true,
-                                  [' '] = true, ['\t'] = true, ['\r'] = true, ['\n'] = true };
+    static const bool is[256] = { ['['] = true, [']'] = true, ['{'] = true,  ['}'] = true,  [','] = true,
+                                  [':'] = true, [' '] = true, ['\t'] = true, ['\r'] = true, ['\n'] = true };
     return is[(unsigned char)c];
 }
 
@@ -191,8 +191,8 @@ static posenc_status read_shape(pe_json v, const char *field, posenc_tensor *t, 
     if (pe_json_type(v) != PE_J_ARRAY)
         return wrong(field, v, allowed, err);
     for (t->rank = 0; pe_json_next(v, &e); t->rank++)
-        if (t->rank == PE_MAX_RANK || pe_json_type(e) != PE_J_NUMBER || !pe_json_int(e, &t->shape[t->rank])
-            || t->shape[t->rank] < 0)
+        if (t->rank == PE_MAX_RANK || pe_json_type(e) != PE_J_NUMBER || !pe_json_int(e, &t->shape[t->rank]) ||
+            t->shape[t->rank] < 0)
             return wrong(field, v, allowed, err);
     return PE_OK;
 }
@@ -215,7 +215,9 @@ static posenc_status read_packed(pe_json v, const char *name, posenc_arena *a, p
         if (!part[k].p || (k != 1 && pe_json_type(part[k]) != PE_J_STRING))
             return posenc_fail(err, PE_INVALID, bad, posenc_text("%.50s.%s", name, keys[k]).s,
                                part[k].p ? pe_json_show(part[k]).s : "absent", "%s",
-                               k == 0 ? "float32, int64, ..." : k == 1 ? "a list of sizes" : "little-endian bytes in base64");
+                               k == 0   ? "float32, int64, ..."
+                               : k == 1 ? "a list of sizes"
+                                        : "little-endian bytes in base64");
     char word[64] = "";
     if (part[0].end - part[0].p < (ptrdiff_t)sizeof word)
         pe_json_string(part[0], word);
@@ -276,7 +278,7 @@ static posenc_status set_reals(posenc_request *q, const pe_place *to, pe_json v,
     if (r.rank > 1)
         return wrong(name, v, "an array of numbers, not of arrays", err);
     for (size_t i = 0; i < r.n; i++)
-        r.to.d[i] += 0.0;               /* -0 is 0 in a parameter */
+        r.to.d[i] += 0.0; /* -0 is 0 in a parameter */
     return posenc_set_reals(to->table, to->row, to->params, r.to.d, r.n, err);
 }
 
@@ -307,8 +309,10 @@ static posenc_status set_parameter(posenc_request *q, const pe_place *to, pe_jso
         if (kind == PE_J_STRING && (row->flags & PE_NAN) && (pe_json_is(v, "nan") || pe_json_is(v, "NaN")))
             return set_string(q, to, v, err);
         if (kind != PE_J_NUMBER || !pe_json_real(v, &d))
-            return wrong(row->name, v, row->flags & PE_NAN ? "a number that float64 holds, or \"nan\""
-                                                           : "a number that float64 holds; an integer exactly", err);
+            return wrong(row->name, v,
+                         row->flags & PE_NAN ? "a number that float64 holds, or \"nan\""
+                                             : "a number that float64 holds; an integer exactly",
+                         err);
         return posenc_set_real(to->table, row, to->params, d, err);
     case PE_T_BOOL:
         if (kind != PE_J_BOOL)
@@ -334,10 +338,7 @@ static posenc_status set_parameter(posenc_request *q, const pe_place *to, pe_jso
 enum { NUM_NODES, EDGE_INDEX, EDGE_WEIGHT, DIRECTED, PTR, NKEYS };
 static const char *const graph_keys[NKEYS] = { "num_nodes", "edge_index", "edge_weight", "directed", "ptr" };
 
-static const char *key_at(const void *list, size_t i)
-{
-    return ((const char *const *)list)[i];
-}
+static const char *key_at(const void *list, size_t i) { return ((const char *const *)list)[i]; }
 
 /* The known keys of a graph; null is absent. */
 static posenc_status graph_parts(pe_json v, pe_json part[NKEYS], posenc_error *err)
@@ -358,17 +359,17 @@ static posenc_status graph_parts(pe_json v, pe_json part[NKEYS], posenc_error *e
         }
         faults++;
         if (k < NKEYS) {
-            st = pe_graver(st, posenc_fail(err, PE_INVALID, "DUPLICATE_PARAMETER",
-                                           posenc_text("graph.%s", graph_keys[k]).s, "given twice", "once"));
+            st = pe_graver(st, posenc_fail(err, PE_INVALID, "DUPLICATE_PARAMETER", posenc_text("graph.%s", graph_keys[k]).s,
+                                           "given twice", "once"));
             continue;
         }
         char name[MAX_NAME + 8] = "";
         if (key.end - key.p < MAX_NAME)
             pe_json_string(key, name);
         const char *near = posenc_nearest(name, key_at, graph_keys, NKEYS);
-        st = pe_graver(st, posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", posenc_text("graph.%s", name).s, "unknown name",
-                                       near ? "did you mean %s?" : "num_nodes, edge_index, edge_weight, directed, ptr",
-                                       near));
+        st = pe_graver(st,
+                       posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", posenc_text("graph.%s", name).s, "unknown name",
+                                   near ? "did you mean %s?" : "num_nodes, edge_index, edge_weight, directed, ptr", near));
     }
     return st;
 }
@@ -426,23 +427,23 @@ static posenc_status read_graph(posenc_request *q, pe_json v, posenc_error *err)
     if (pe_json_type(v) != PE_J_OBJECT)
         return wrong("graph", v, "{num_nodes, edge_index, edge_weight, directed, ptr}", err);
     st = graph_parts(v, part, err);
-    if (part[NUM_NODES].p && (pe_json_type(part[NUM_NODES]) != PE_J_NUMBER || !pe_json_int(part[NUM_NODES], &e.num_nodes)
-                              || e.num_nodes < 0))
+    if (part[NUM_NODES].p &&
+        (pe_json_type(part[NUM_NODES]) != PE_J_NUMBER || !pe_json_int(part[NUM_NODES], &e.num_nodes) || e.num_nodes < 0))
         st = pe_graver(st, wrong("graph.num_nodes", part[NUM_NODES], "an integer, 0 or more", err));
     if (part[DIRECTED].p && pe_json_type(part[DIRECTED]) != PE_J_BOOL)
         st = pe_graver(st, wrong("graph.directed", part[DIRECTED], "true or false, without quotes", err));
     e.directed = part[DIRECTED].p && pe_json_true(part[DIRECTED]);
     if (!part[EDGE_INDEX].p)
-        st = pe_graver(st, posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "graph.edge_index", "absent",
-                                       "[[sources], [targets]]"));
+        st = pe_graver(
+            st, posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "graph.edge_index", "absent", "[[sources], [targets]]"));
     else
         st = pe_graver(st, read_edges(part[EDGE_INDEX], q->arena, &e, err));
     if (part[EDGE_WEIGHT].p) {
         posenc_status one = read_list(part[EDGE_WEIGHT], "graph.edge_weight", REALS, q->arena, &r, err);
         e.weight = r.to.d;
         if (!one && e.source && (int64_t)r.n != e.nedges)
-            one = posenc_fail(err, PE_INVALID, "INVALID_SHAPE", "graph.edge_weight",
-                              posenc_text("%zu weights", r.n).s, "%lld: one for every edge", (long long)e.nedges);
+            one = posenc_fail(err, PE_INVALID, "INVALID_SHAPE", "graph.edge_weight", posenc_text("%zu weights", r.n).s,
+                              "%lld: one for every edge", (long long)e.nedges);
         st = pe_graver(st, one);
     }
     if (part[PTR].p) {
@@ -475,7 +476,7 @@ static bool seen_before(seen *s, const posenc_request *q, const pe_place *to)
 
 static posenc_status read_member(posenc_request *q, pe_json key, pe_json value, seen *s, posenc_error *err)
 {
-    char name[6 * MAX_NAME + 3];        /* every character may be escaped */
+    char name[6 * MAX_NAME + 3]; /* every character may be escaped */
     if (key.end - key.p >= (ptrdiff_t)sizeof name)
         return wrong("body", key, "names of parameters as keys", err);
     pe_json_string(key, name);

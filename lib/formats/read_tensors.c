@@ -34,10 +34,7 @@ static posenc_status take_ints(const posenc_tensor *t, posenc_arena *a, const in
     return PE_OK;
 }
 
-static bool is_int(const posenc_tensor *t)
-{
-    return t->dtype == PE_int64 || t->dtype == PE_int32;
-}
+static bool is_int(const posenc_tensor *t) { return t->dtype == PE_int64 || t->dtype == PE_int32; }
 
 static posenc_status take_weights(const posenc_tensor *t, posenc_arena *a, const double **out, posenc_error *err)
 {
@@ -63,7 +60,8 @@ static posenc_status build_graph(posenc_request *r, const parts *p, int64_t num_
     posenc_edges e = { .num_nodes = num_nodes, .directed = directed };
     posenc_status st = PE_OK;
     if (!p->index)
-        return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "edge_index", "absent", "int64 or int32 of shape [2, edges]");
+        return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "edge_index", "absent",
+                           "int64 or int32 of shape [2, edges]");
     if (!is_int(p->index) || p->index->rank != 2 || p->index->shape[0] != 2)
         st = pe_graver(st, bad_shape(p->index, "int64 or int32 of shape [2, edges]", err));
     else

@@ -9,7 +9,7 @@
 
 typedef struct checker {
     const char *p, *end;
-    const char *why;            /* what is wrong at p */
+    const char *why; /* what is wrong at p */
 } checker;
 
 static bool refuse(checker *c, const char *why)
@@ -18,15 +18,9 @@ static bool refuse(checker *c, const char *why)
     return false;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 static void check_space(checker *c)
 {
@@ -42,7 +36,10 @@ static int hex4(const char *p, const char *end)
         return -1;
     for (int i = 0; i < 4; i++) {
         char ch = p[i];
-        int d = is_digit(ch) ? ch - '0' : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10 : -1;
+        int d = is_digit(ch)             ? ch - '0'
+                : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
+                : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
+                                         : -1;
         if (d < 0)
             return -1;
         v = v * 16 + d;
@@ -86,8 +83,8 @@ static bool check_utf8(checker *c)
     for (size_t i = 1; good && i < n; i++)
         good = (s[i] & 0xc0) == 0x80;
     if (good && n > 2)
-        good = !(s[0] == 0xe0 && s[1] < 0xa0) && !(s[0] == 0xed && s[1] > 0x9f) && !(s[0] == 0xf0 && s[1] < 0x90)
-               && !(s[0] == 0xf4 && s[1] > 0x8f);
+        good = !(s[0] == 0xe0 && s[1] < 0xa0) && !(s[0] == 0xed && s[1] > 0x9f) && !(s[0] == 0xf0 && s[1] < 0x90) &&
+               !(s[0] == 0xf4 && s[1] > 0x8f);
     if (!good)
         return refuse(c, "bytes that are not UTF-8");
     c->p += n;
@@ -191,7 +188,7 @@ static bool check_document(checker *c)
 {
     char open[PE_JSON_DEPTH];
     int depth = 0;
-    for (;;) {                                  /* a value is due */
+    for (;;) { /* a value is due */
         check_space(c);
         if (c->p == c->end)
             return refuse(c, "an end where a value is due");
@@ -211,7 +208,7 @@ static bool check_document(checker *c)
         } else if (!check_scalar(c)) {
             return false;
         }
-        while (done) {                          /* a value has ended: what follows it? */
+        while (done) { /* a value has ended: what follows it? */
             const char *last = c->p;
             check_space(c);
             if (depth == 0) {
@@ -303,7 +300,8 @@ pe_json_kind pe_json_type(pe_json v)
 {
     switch (*v.p) {
     case 'n': return PE_J_NULL;
-    case 't': case 'f': return PE_J_BOOL;
+    case 't':
+    case 'f': return PE_J_BOOL;
     case '"': return PE_J_STRING;
     case '[': return PE_J_ARRAY;
     case '{': return PE_J_OBJECT;
@@ -327,23 +325,20 @@ bool pe_json_member(pe_json v, pe_json *key, pe_json *value)
     pe_json k = *value;
     if (!pe_json_next(v, &k))
         return false;
-    const char *p = skip_space(k.end);          /* the colon */
+    const char *p = skip_space(k.end); /* the colon */
     p = skip_space(p + 1);
     *key = k;
     *value = (pe_json){ p, skip_value(p, v.end) };
     return true;
 }
 
-bool pe_json_true(pe_json v)
-{
-    return *v.p == 't';
-}
+bool pe_json_true(pe_json v) { return *v.p == 't'; }
 
 double pe_decimal(uint64_t digits, int exp10)
 {
     static const double power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
-    if (digits <= (uint64_t)1 << 53 && exp10 >= -22 && exp10 <= 22)     /* both factors exact: one rounding */
+    if (digits <= (uint64_t)1 << 53 && exp10 >= -22 && exp10 <= 22) /* both factors exact: one rounding */
         return exp10 < 0 ? (double)digits / power[-exp10] : (double)digits * power[exp10];
     char text[40];
     snprintf(text, sizeof text, "%llue%d", (unsigned long long)digits, exp10);
@@ -356,7 +351,7 @@ typedef struct decimal {
     char digit[PE_JSON_DIGITS + 16];
     size_t n;
     int exp10;
-    bool negative, whole;               /* whole: written without point and exponent */
+    bool negative, whole; /* whole: written without point and exponent */
 } decimal;
 
 static void take_apart(pe_json v, decimal *d)
@@ -503,7 +498,7 @@ posenc_short pe_json_show(pe_json v)
     posenc_short s = { { 0 } };
     size_t n = (size_t)(v.end - v.p), keep = sizeof s.s - 1;
     if (n > keep) {
-        for (keep -= 3; keep > 0 && (v.p[keep] & 0xc0) == 0x80;)        /* never half a character */
+        for (keep -= 3; keep > 0 && (v.p[keep] & 0xc0) == 0x80;) /* never half a character */
             keep--;
         memcpy(s.s, v.p, keep);
         memcpy(s.s + keep, "...", 4);

@@ -8,7 +8,7 @@
 
 #include "posenc.h"
 
-enum { PE_JSON_DEPTH = 32, PE_JSON_DIGITS = 1000 };     /* nested brackets; characters of one number */
+enum { PE_JSON_DEPTH = 32, PE_JSON_DIGITS = 1000 }; /* nested brackets; characters of one number */
 
 /* One value: its first byte and the byte after its last. */
 typedef struct pe_json {

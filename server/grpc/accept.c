@@ -26,21 +26,21 @@ static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 enum {
     PREFACE = sizeof preface - 1,
-    HELLO = PREFACE + 9,        /* and the header of the first frame, which must be SETTINGS */
+    HELLO = PREFACE + 9, /* and the header of the first frame, which must be SETTINGS */
     FRAME_TYPE = PREFACE + 3,
     SETTINGS = 4,
     BACKLOG = 1024,
     HELLO_MS = 10000,
     TICK_MS = 500,
-    PAUSE_MS = 50,              /* when descriptors have run out */
-    BURST = 64,                 /* connections taken before others are looked at */
+    PAUSE_MS = 50, /* when descriptors have run out */
+    BURST = 64,    /* connections taken before others are looked at */
 };
 
 typedef struct connection {
-    int fd;                     /* -1: free */
+    int fd; /* -1: free */
     uint64_t cookie;
-    uint8_t address[16];        /* IPv6, or IPv4 mapped into it; the network of an IPv6 host (64 bits) */
-    int64_t deadline_ns;        /* of the preface; 0: the core has it */
+    uint8_t address[16]; /* IPv6, or IPv4 mapped into it; the network of an IPv6 host (64 bits) */
+    int64_t deadline_ns; /* of the preface; 0: the core has it */
 } connection;
 
 struct pe_accept {
@@ -48,7 +48,7 @@ struct pe_accept {
     int64_t cap, cap_address;
     int epoll, wake, listener;
     char address[300];
-    connection *table;          /* (cap) the first `used` may be taken; the thread's alone */
+    connection *table; /* (cap) the first `used` may be taken; the thread's alone */
     int64_t used;
     int64_t paused_until_ns;
     uint64_t refused, complained;
@@ -117,7 +117,7 @@ static int64_t place(pe_accept *a, const uint8_t address[16])
 
 static void drop(connection *c)
 {
-    close(c->fd);               /* leaves the epoll too */
+    close(c->fd); /* leaves the epoll too */
     c->fd = -1;
 }
 
@@ -143,7 +143,7 @@ static void welcome(pe_accept *a, int fd, const struct sockaddr_storage *from, i
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &hello, sizeof hello);      /* readable means: all of it, or the end */
+    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &hello, sizeof hello); /* readable means: all of it, or the end */
     a->table[i] = (connection){ .fd = fd, .cookie = cookie_of(fd), .deadline_ns = now + (int64_t)HELLO_MS * 1000000 };
     memcpy(a->table[i].address, address, sizeof address);
     struct epoll_event e = { .events = EPOLLIN | EPOLLRDHUP, .data.u64 = (uint64_t)(FIRST + i) };
@@ -161,7 +161,7 @@ static void greet(pe_accept *a, connection *c, uint32_t events)
     size_t seen = n < 0 ? 0 : n < PREFACE ? (size_t)n : PREFACE;
     bool ended = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
     if (seen && n < HELLO && !ended && !memcmp(hello, preface, seen))
-        return;                 /* more will come */
+        return; /* more will come */
     if (n < HELLO || memcmp(hello, preface, PREFACE) || hello[FRAME_TYPE] != SETTINGS) {
         drop(c);
         return;
@@ -189,13 +189,13 @@ static void take(pe_accept *a, int64_t now)
         if (fd >= 0) {
             welcome(a, fd, &from, now);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            listen_to(a, false);        /* those that wait stay in the backlog */
+            listen_to(a, false); /* those that wait stay in the backlog */
             a->paused_until_ns = now + (int64_t)PAUSE_MS * 1000000;
             a->refused++;
             return;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
-        }                               /* ECONNABORTED and the like concern one connection */
+        } /* ECONNABORTED and the like concern one connection */
     }
 }
 
@@ -206,8 +206,9 @@ static void tick(pe_accept *a, int64_t now)
         if (a->table[i].fd >= 0 && a->table[i].deadline_ns && a->table[i].deadline_ns <= now)
             drop(&a->table[i]);
     if (a->refused != a->complained) {
-        pe_log(PE_INFO, "grpc_connections_refused", "count", posenc_text("%llu", (unsigned long long)(a->refused - a->complained)).s,
-               "open", posenc_text("%lld", (long long)a->used).s, NULL);
+        pe_log(PE_INFO, "grpc_connections_refused", "count",
+               posenc_text("%llu", (unsigned long long)(a->refused - a->complained)).s, "open",
+               posenc_text("%lld", (long long)a->used).s, NULL);
         a->complained = a->refused;
     }
     a->hooks.tick(a->hooks.user);
@@ -269,20 +270,22 @@ static posenc_status bind_to(pe_accept *a, const char *text, posenc_error *err)
         struct sockaddr_storage bound = { 0 };
         socklen_t size = sizeof bound;
         struct epoll_event e = { .events = EPOLLIN, .data.u64 = LISTENER };
-        if (bind(fd, i->ai_addr, i->ai_addrlen) || listen(fd, BACKLOG) || getsockname(fd, (struct sockaddr *)&bound, &size)
-            || epoll_ctl(a->epoll, EPOLL_CTL_ADD, fd, &e)) {
+        if (bind(fd, i->ai_addr, i->ai_addrlen) || listen(fd, BACKLOG) ||
+            getsockname(fd, (struct sockaddr *)&bound, &size) || epoll_ctl(a->epoll, EPOLL_CTL_ADD, fd, &e)) {
             why = errno;
             close(fd);
             continue;
         }
         a->listener = fd;
-        getnameinfo((struct sockaddr *)&bound, size, name, sizeof name, service, sizeof service, NI_NUMERICHOST | NI_NUMERICSERV);
+        getnameinfo((struct sockaddr *)&bound, size, name, sizeof name, service, sizeof service,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
         snprintf(a->address, sizeof a->address, strchr(name, ':') ? "[%s]:%s" : "%s:%s", name, service);
     }
     freeaddrinfo(list);
     char buf[128];
     if (a->listener < 0)
-        posenc_fail(err, PE_INVALID, "INVALID_SETTING", "grpc", text, "an address that is free: %s", strerror_r(why, buf, sizeof buf));
+        posenc_fail(err, PE_INVALID, "INVALID_SETTING", "grpc", text, "an address that is free: %s",
+                    strerror_r(why, buf, sizeof buf));
     return a->listener < 0 ? PE_INVALID : PE_OK;
 }
 
@@ -291,16 +294,20 @@ pe_accept *pe_accept_new(const pe_config *c, const pe_accept_hooks *hooks, posen
     pe_accept *a = calloc(1, sizeof *a);
     if (!a)
         goto no_memory;
-    *a = (pe_accept){ .hooks = *hooks, .cap = c->connections, .cap_address = c->connections_per_address, .epoll = -1, .wake = -1,
-                       .listener = -1 };
+    *a = (pe_accept){ .hooks = *hooks,
+                      .cap = c->connections,
+                      .cap_address = c->connections_per_address,
+                      .epoll = -1,
+                      .wake = -1,
+                      .listener = -1 };
     a->table = calloc((size_t)a->cap, sizeof *a->table);
     if (!a->table)
         goto no_memory;
     for (int64_t i = 0; i < a->cap; i++)
         a->table[i].fd = -1;
     struct epoll_event e = { .events = EPOLLIN, .data.u64 = WAKE };
-    if ((a->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0 || (a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0
-        || epoll_ctl(a->epoll, EPOLL_CTL_ADD, a->wake, &e))
+    if ((a->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0 || (a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+        epoll_ctl(a->epoll, EPOLL_CTL_ADD, a->wake, &e))
         goto no_memory;
     if (bind_to(a, c->grpc, err)) {
         pe_accept_free(a);

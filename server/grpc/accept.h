@@ -13,8 +13,8 @@
 typedef struct pe_accept pe_accept;
 
 typedef struct pe_accept_hooks {
-    void (*ready)(void *user, int fd);      /* a connection that speaks HTTP/2; takes the descriptor */
-    void (*tick)(void *user);               /* every half second or so */
+    void (*ready)(void *user, int fd); /* a connection that speaks HTTP/2; takes the descriptor */
+    void (*tick)(void *user);          /* every half second or so */
     void *user;
 } pe_accept_hooks;
 
@@ -23,6 +23,6 @@ pe_accept *pe_accept_new(const pe_config *c, const pe_accept_hooks *hooks, posen
 const char *pe_accept_address(const pe_accept *a);
 /* Closes the listener and what has sent no preface; joins the thread. Connections handed over live on. Safe twice. */
 void pe_accept_stop(pe_accept *a);
-void pe_accept_free(pe_accept *a);          /* NULL is fine */
+void pe_accept_free(pe_accept *a); /* NULL is fine */
 
 #endif

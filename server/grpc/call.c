@@ -30,9 +30,9 @@ static void got(pe_event *e) { (void)e; }
 #endif
 
 enum {
-    MAX_ACTIVE = 8192,          /* calls under way; more wait in the core */
+    MAX_ACTIVE = 8192, /* calls under way; more wait in the core */
     MAX_SPARE = 256,
-    READ_SECONDS = 30,          /* a client reads an answer within this and a second for each 64 KiB */
+    READ_SECONDS = 30, /* a client reads an answer within this and a second for each 64 KiB */
     READ_BYTES = 65536,
 };
 
@@ -44,7 +44,7 @@ static void on_closed(pe_rpc *c, bool ok);
 static void fault(const char *what, grpc_call_error e)
 {
     pe_log(PE_ERROR, "grpc_fault", "call", what, "error", grpc_call_error_to_string(e), NULL);
-    abort();                    /* the order of calls is wrong: a bug, and the tag would never come back */
+    abort(); /* the order of calls is wrong: a bug, and the tag would never come back */
 }
 
 /* lock held */
@@ -78,8 +78,8 @@ static void post(pe_grpc *g, pe_rpc *c, int method)
     } else {
         grpc_byte_buffer **request = pe_methods[method].reads ? NULL : &c->request;
         give(&c->fresh);
-        e = grpc_server_request_registered_call(g->server, g->tag[method], &c->core, &c->deadline, &c->metadata, request, g->cq, g->cq,
-                                                &c->fresh);
+        e = grpc_server_request_registered_call(g->server, g->tag[method], &c->core, &c->deadline, &c->metadata, request,
+                                                g->cq, g->cq, &c->fresh);
     }
     if (e != GRPC_CALL_OK)
         fault("request_call", e);
@@ -177,8 +177,8 @@ static void finish(pe_rpc *c)
     labels_of(c, NULL, labels, sizeof labels);
     pe_metrics_observe(metrics, PE_grpc_server_handling_seconds, labels, seconds);
     if (pe_log_on(PE_DEBUG) && c->code == GRPC_STATUS_OK)
-        pe_log(PE_DEBUG, "grpc", "method", pe_methods[c->method].name, "grpc_code", "OK", "duration_s", posenc_text("%.6f", seconds).s,
-               "digest", c->digest[0] ? posenc_text("%.12s", c->digest).s : NULL, NULL);
+        pe_log(PE_DEBUG, "grpc", "method", pe_methods[c->method].name, "grpc_code", "OK", "duration_s",
+               posenc_text("%.6f", seconds).s, "digest", c->digest[0] ? posenc_text("%.12s", c->digest).s : NULL, NULL);
     clean(c);
 
     pe_rpc *again = NULL;
@@ -258,7 +258,7 @@ void pe_rpc_poll(pe_grpc *g)
         pe_rpc *c = v->rpc;
         if (v->fn) {
             v->fn(c, e.success != 0);
-            pe_rpc_unref(c);            /* the batch's */
+            pe_rpc_unref(c); /* the batch's */
         } else if (e.success) {
             on_fresh(c);
         } else {
@@ -272,15 +272,15 @@ static void batch(pe_rpc *c, const grpc_op *ops, size_t n, pe_event *e)
     grpc_call *core = c->core;
     pe_rpc_ref(c);
     give(e);
-    grpc_call_error r = grpc_call_start_batch(core, ops, n, e, NULL);   /* from here c may be changed by another thread */
+    grpc_call_error r = grpc_call_start_batch(core, ops, n, e, NULL); /* from here c may be changed by another thread */
     if (r != GRPC_CALL_OK)
         fault("start_batch", r);
 }
 
 static void on_last(pe_rpc *c, bool ok)
 {
-    (void)ok;                   /* whether it was delivered `gone` says */
-    pe_rpc_unref(c);            /* the status that was owed */
+    (void)ok;        /* whether it was delivered `gone` says */
+    pe_rpc_unref(c); /* the status that was owed */
 }
 
 static void on_closed(pe_rpc *c, bool ok)
@@ -314,7 +314,7 @@ const void *pe_rpc_bytes(grpc_byte_buffer *b, grpc_slice *hold, size_t *size)
     if (!b || !grpc_byte_buffer_reader_init(&r, b))
         return b ? NULL : "";
     if (grpc_byte_buffer_reader_next(&r, hold) && GRPC_SLICE_LENGTH(*hold) < grpc_byte_buffer_length(b)) {
-        grpc_slice_unref(*hold);        /* in several pieces: a copy in one */
+        grpc_slice_unref(*hold); /* in several pieces: a copy in one */
         grpc_byte_buffer_reader_destroy(&r);
         grpc_byte_buffer_reader_init(&r, b);
         *hold = grpc_byte_buffer_reader_readall(&r);
@@ -475,7 +475,7 @@ void pe_rpc_gone(pe_rpc *c) { try_end(c, false, true, NULL); }
 pe_rpc *pe_rpc_next(pe_grpc *g, pe_rpc *c)
 {
     pthread_mutex_lock(&g->lock);
-    pe_rpc *next = c ? c->next : g->active;     /* a call that is held stays in the list */
+    pe_rpc *next = c ? c->next : g->active; /* a call that is held stays in the list */
     while (next && !try_ref(next))
         next = next->next;
     pthread_mutex_unlock(&g->lock);

@@ -23,13 +23,13 @@
 #include <string.h>
 
 enum {
-    LARGE = 65536,          /* bytes of a message that is not parsed on a poller */
-    SMALL = 4096,           /* bytes of a tensor that is copied beside its header rather than borrowed */
+    LARGE = 65536, /* bytes of a message that is not parsed on a poller */
+    SMALL = 4096,  /* bytes of a tensor that is copied beside its header rather than borrowed */
     MAX_SLICES = 2 * PE_MAX_OUTPUTS + 1,
-    TENSORS_TAG = 7 << 3 | 2,       /* EncodeResponse.tensors */
-    DATA_TAG = 4 << 3 | 2,          /* Tensor.data */
-    CHUNK_OFFSET_TAG = 3 << 3 | 0,  /* EncodeChunk.offset */
-    CHUNK_DATA_TAG = 4 << 3 | 2,    /* EncodeChunk.data */
+    TENSORS_TAG = 7 << 3 | 2,      /* EncodeResponse.tensors */
+    DATA_TAG = 4 << 3 | 2,         /* Tensor.data */
+    CHUNK_OFFSET_TAG = 3 << 3 | 0, /* EncodeChunk.offset */
+    CHUNK_DATA_TAG = 4 << 3 | 2,   /* EncodeChunk.data */
 };
 
 /* ---- parts of an answer ---- */
@@ -178,7 +178,7 @@ static grpc_byte_buffer *compose_chunk(pe_entry *e, const pe_parts *parts, uint6
     *p++ = CHUNK_DATA_TAG;
     p = put_varint(p, size);
     slice[0] = grpc_slice_from_copied_buffer((const char *)head, (size_t)(p - head));
-    uint64_t start = 0;         /* of tensor i */
+    uint64_t start = 0; /* of tensor i */
     for (int i = 0; i < parts->n && size; start += parts->size[i++]) {
         if (offset >= start + parts->size[i])
             continue;
@@ -199,7 +199,7 @@ static void next_chunk(pe_rpc *c, bool ok)
 {
     uint64_t left = c->parts.total - c->offset, size = (uint64_t)c->g->config->stream_chunk;
     posenc_error err = { 0 };
-    if (!ok) {                  /* the client is gone */
+    if (!ok) { /* the client is gone */
         posenc_fail(&err, PE_CANCELLED, "CANCELLED", "request", "", "a client that reads");
         fail(c, &err);
     } else if (!left) {
@@ -215,9 +215,10 @@ static void next_chunk(pe_rpc *c, bool ok)
 static void over_unary(const pe_rpc *c, uint64_t size, posenc_error *err)
 {
     if (size > (uint64_t)c->g->config->max_grpc_unary)
-        posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "answer", posenc_text("%llu bytes", (unsigned long long)size).s,
-                    "at most %lld bytes from Encode (setting max_grpc_unary): ask EncodeStream, or for fewer `tensors` or rows",
-                    (long long)c->g->config->max_grpc_unary);
+        posenc_fail(
+            err, PE_LIMIT, "LIMIT_EXCEEDED", "answer", posenc_text("%llu bytes", (unsigned long long)size).s,
+            "at most %lld bytes from Encode (setting max_grpc_unary): ask EncodeStream, or for fewer `tensors` or rows",
+            (long long)c->g->config->max_grpc_unary);
 }
 
 /* The result is there, or an error: says it. */
@@ -225,7 +226,7 @@ static void answer(pe_rpc *c)
 {
     posenc_error err = { 0 };
     pe_entry *e = c->wait.entry;
-    pe_request_unref(c->q);     /* a slow reader keeps the result, not the request */
+    pe_request_unref(c->q); /* a slow reader keeps the result, not the request */
     c->q = NULL;
     if (!e) {
         fail(c, &c->wait.error);
@@ -251,7 +252,7 @@ static void answer(pe_rpc *c)
 static void on_done(pe_call *w)
 {
     pe_rpc *c = (pe_rpc *)w;
-    pe_rpc_ref(c);              /* the reply may be out, and the call over, before `answer` returns */
+    pe_rpc_ref(c); /* the reply may be out, and the call over, before `answer` returns */
     answer(c);
     pe_rpc_unref(c);
 }
@@ -260,7 +261,7 @@ void pe_encode_cancelled(pe_rpc *c)
 {
     posenc_error err = { 0 };
     if (!pe_service_cancel(c->g->s, &c->wait))
-        return;                 /* answered, or about to be */
+        return; /* answered, or about to be */
     int64_t deadline = c->wait.deadline_ns;
     bool late = deadline && pe_now_ns() >= deadline;
     posenc_fail(&err, late ? PE_DEADLINE : PE_CANCELLED, late ? "DEADLINE_EXCEEDED" : "CANCELLED", "request", "",
@@ -303,10 +304,11 @@ static const Posenc__V1__EncodeRequest *read_request(pe_rpc *c, posenc_error *er
     if (!c->q)
         posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "try again");
     else
-        m = (Posenc__V1__EncodeRequest *)pe_reflect_unpack(&posenc__v1__encode_request__descriptor, bytes, size, c->q->arena, err);
+        m = (Posenc__V1__EncodeRequest *)pe_reflect_unpack(&posenc__v1__encode_request__descriptor, bytes, size, c->q->arena,
+                                                           err);
     grpc_slice_unref(hold);
     if (c->request)
-        grpc_byte_buffer_destroy(c->request);       /* all of it has been copied */
+        grpc_byte_buffer_destroy(c->request); /* all of it has been copied */
     c->request = NULL;
     if (!m)
         return NULL;
@@ -323,7 +325,7 @@ static void parse(pe_rpc *c)
     const Posenc__V1__EncodeRequest *m = read_request(c, &err);
     if (m && !is_stream(c) && !m->explain) {
         choose(&c->q->r.shape, &c->selection, &c->parts);
-        over_unary(c, c->parts.total, &err);        /* before computing; the headers count in `answer` */
+        over_unary(c, c->parts.total, &err); /* before computing; the headers count in `answer` */
     }
     if (err.n) {
         fail(c, &err);
@@ -359,7 +361,8 @@ void pe_encode_begin(pe_rpc *c)
     pe_rpc_ref(c);
     if (pe_service_run(c->g->s, parse_job, c))
         return;
-    posenc_fail(&err, PE_BUSY, "UNAVAILABLE", "queue", "queue_full", "try again: too many computations wait (setting queue)");
+    posenc_fail(&err, PE_BUSY, "UNAVAILABLE", "queue", "queue_full",
+                "try again: too many computations wait (setting queue)");
     fail(c, &err);
     pe_rpc_unref(c);
 }

@@ -1,7 +1,7 @@
 /* grpc.c - the door's life: start, quiesce, drain, stop.
  *
- * Threads: N pollers of one completion queue, and the acceptor (accept.c), which also does the upkeep. Signals must be blocked
- * before pe_grpc_start: the core's own threads inherit the mask.
+ * Threads: N pollers of one completion queue, and the acceptor (accept.c), which also does the upkeep. Signals must be
+ * blocked before pe_grpc_start: the core's own threads inherit the mask.
  *
  * Stop order, as each step needs the next ones alive: no new connections; no new calls, streams told; calls in flight end
  * or are cancelled; the core reports the end of the server; no call object is left with the core; the queue is shut down and
@@ -30,10 +30,10 @@ enum {
     MIN_PING_MS = 10000,
     PING_STRIKES = 2,
     IDLE_MS = 300000,
-    AGE_MS = 1800000,           /* the core adds 10 % jitter */
+    AGE_MS = 1800000, /* the core adds 10 % jitter */
     AGE_GRACE_MS = 60000,
-    GOODBYE_MS = 500,           /* for clients to close their connections when no call is left */
-    LOG_LINES = 20,             /* of the core, in a second */
+    GOODBYE_MS = 500, /* for clients to close their connections when no call is left */
+    LOG_LINES = 20,   /* of the core, in a second */
     QUOTA_MIN = 64 << 20,
 };
 
@@ -62,7 +62,7 @@ static void on_connection(void *user, int fd)
 static void on_tick(void *user)
 {
     pe_rpc_expire(user);
-    pe_health_tell(user);       /* readiness changes with the queue, too */
+    pe_health_tell(user); /* readiness changes with the queue, too */
 }
 
 static void on_phase(void *user) { pe_health_tell(user); }
@@ -85,7 +85,7 @@ static grpc_server *new_server(const pe_config *c)
         { GRPC_ARG_MAX_CONNECTION_IDLE_MS, IDLE_MS },
         { GRPC_ARG_MAX_CONNECTION_AGE_MS, AGE_MS },
         { GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, AGE_GRACE_MS },
-        { GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 },      /* none: a small message must not unpack to a large one */
+        { GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 }, /* none: a small message must not unpack to a large one */
     };
     enum { N = sizeof settings / sizeof settings[0] };
     grpc_arg args[N + 1];
@@ -112,8 +112,9 @@ static void register_methods(pe_grpc *g)
     for (int m = 0; m < PE_UNKNOWN_METHOD; m++) {
         char path[128];
         snprintf(path, sizeof path, "/%s/%s", pe_methods[m].service, pe_methods[m].name);
-        g->tag[m] = grpc_server_register_method(g->server, path, NULL,
-                                                pe_methods[m].reads ? GRPC_SRM_PAYLOAD_NONE : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
+        g->tag[m] = grpc_server_register_method(
+            g->server, path, NULL, pe_methods[m].reads ? GRPC_SRM_PAYLOAD_NONE : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER,
+            0);
     }
 }
 
@@ -233,7 +234,7 @@ void pe_grpc_stop(pe_grpc *g)
         await_end(g, gpr_inf_future(GPR_CLOCK_MONOTONIC));
     }
     pthread_mutex_lock(&g->lock);
-    while (g->npollers && g->nactive + g->nposted)      /* without pollers nothing was posted */
+    while (g->npollers && g->nactive + g->nposted) /* without pollers nothing was posted */
         pthread_cond_wait(&g->idle, &g->lock);
     pthread_mutex_unlock(&g->lock);
     grpc_completion_queue_shutdown(g->cq);

@@ -14,7 +14,7 @@ static int status_now(pe_grpc *g) { return pe_service_ready(g->s, NULL, 0) ? STA
 
 static bool is_service(const char *name)
 {
-    bool known = !*name;        /* the server as a whole */
+    bool known = !*name; /* the server as a whole */
     for (int i = 0; i < PE_UNKNOWN_METHOD; i++)
         known |= !strcmp(pe_methods[i].service, name);
     return known;
@@ -33,8 +33,9 @@ static Grpc__Health__V1__HealthCheckRequest *read_request(pe_rpc *c)
     grpc_slice hold;
     size_t size;
     const void *bytes = pe_rpc_bytes(c->request, &hold, &size);
-    Grpc__Health__V1__HealthCheckRequest *m =
-        bytes && size <= MAX_REQUEST ? grpc__health__v1__health_check_request__unpack(NULL, size, bytes) : NULL;
+    Grpc__Health__V1__HealthCheckRequest *m = bytes && size <= MAX_REQUEST
+                                                  ? grpc__health__v1__health_check_request__unpack(NULL, size, bytes)
+                                                  : NULL;
     grpc_slice_unref(hold);
     return m;
 }
@@ -51,7 +52,8 @@ void pe_health_check(pe_rpc *c)
     if (!m)
         bad_request(&err);
     else if (!is_service(m->service))
-        posenc_fail(&err, PE_NOT_FOUND, "SERVICE_NOT_FOUND", "service", m->service, "\"\" or a service that reflection lists");
+        posenc_fail(&err, PE_NOT_FOUND, "SERVICE_NOT_FOUND", "service", m->service,
+                    "\"\" or a service that reflection lists");
     if (m)
         grpc__health__v1__health_check_request__free_unpacked(m, NULL);
     pe_rpc_reply(c, err.n ? NULL : response(status_now(c->g)), err.n ? &err : NULL, 0);
@@ -96,7 +98,7 @@ void pe_health_watch(pe_rpc *c)
     pthread_mutex_unlock(&c->g->lock);
     tell(c);
     pe_rpc_watch(c);
-    if (quiet)                  /* otherwise whoever makes it quiet finds this call */
+    if (quiet) /* otherwise whoever makes it quiet finds this call */
         pe_rpc_end(c, NULL);
 }
 

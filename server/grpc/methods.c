@@ -17,13 +17,14 @@ static const char encoding_service[] = "posenc.v1.EncodingService", health[] = "
 
 const pe_method pe_methods[PE_NMETHODS] = {
     [PE_ENCODE] = { encoding_service, "Encode", "unary", 128, false, pe_encode_begin, pe_encode_cancelled },
-    [PE_ENCODE_STREAM] = { encoding_service, "EncodeStream", "server_stream", 32, false, pe_encode_begin, pe_encode_cancelled },
+    [PE_ENCODE_STREAM] = { encoding_service, "EncodeStream", "server_stream", 32, false, pe_encode_begin,
+                           pe_encode_cancelled },
     [PE_LIST_ENCODINGS] = { encoding_service, "ListEncodings", "unary", 4, false, list_encodings, NULL },
     [PE_GET_CAPABILITIES] = { encoding_service, "GetCapabilities", "unary", 4, false, get_capabilities, NULL },
     [PE_CHECK] = { health, "Check", "unary", 8, false, pe_health_check, NULL },
     [PE_WATCH] = { health, "Watch", "server_stream", 4, false, pe_health_watch, pe_rpc_gone },
-    [PE_REFLECTION] = { "grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", "bidi_stream", 4, true, pe_reflection_begin,
-                        pe_rpc_gone },
+    [PE_REFLECTION] = { "grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", "bidi_stream", 4, true,
+                        pe_reflection_begin, pe_rpc_gone },
     [PE_REFLECTION_ALPHA] = { "grpc.reflection.v1alpha.ServerReflection", "ServerReflectionInfo", "bidi_stream", 4, true,
                               pe_reflection_begin, pe_rpc_gone },
     [PE_UNKNOWN_METHOD] = { "unknown", "unknown", "unary", 4, false, unknown, NULL },
@@ -33,7 +34,8 @@ static void unknown(pe_rpc *c)
 {
     posenc_error err = { 0 };
     char *name = grpc_slice_to_c_string(c->details.method);
-    posenc_fail(&err, PE_NOT_FOUND, "UNIMPLEMENTED", "method", name, "a method of posenc.v1.EncodingService; reflection lists them");
+    posenc_fail(&err, PE_NOT_FOUND, "UNIMPLEMENTED", "method", name,
+                "a method of posenc.v1.EncodingService; reflection lists them");
     gpr_free(name);
     pe_rpc_reply(c, NULL, &err, GRPC_STATUS_UNIMPLEMENTED);
 }
@@ -147,7 +149,8 @@ static Posenc__V1__EncodingInfo *describe(const posenc_encoding *e, posenc_arena
     info->input = e->input == PE_GRAPH ? POSENC__V1__ENCODING_INFO__INPUT__GRAPH : POSENC__V1__ENCODING_INFO__INPUT__NONE;
     info->parameters = posenc_alloc(a, (e->table.nrows + posenc_common_table.nrows) * sizeof *info->parameters);
     info->outputs = posenc_alloc(a, e->noutputs * sizeof *info->outputs);
-    if (!info->parameters || !info->outputs || !describe_rows(&e->table, info, a) || !describe_rows(&posenc_common_table, info, a))
+    if (!info->parameters || !info->outputs || !describe_rows(&e->table, info, a) ||
+        !describe_rows(&posenc_common_table, info, a))
         return NULL;
     for (size_t i = 0; i < e->noutputs; i++) {
         Posenc__V1__OutputInfo *o = posenc_alloc(a, sizeof *o);
@@ -190,7 +193,7 @@ static bool prepare_capabilities(pe_grpc *g, posenc_arena *a)
     size_t n = posenc_encodings();
     m.version = WRITABLE(POSENC_VERSION);
     m.limits = &limits;
-    for (unsigned i = 0; i < limits.base.descriptor->n_fields; i++) {       /* a limit is the setting of that name */
+    for (unsigned i = 0; i < limits.base.descriptor->n_fields; i++) { /* a limit is the setting of that name */
         const ProtobufCFieldDescriptor *f = &limits.base.descriptor->fields[i];
         const posenc_param *row = posenc_row(&pe_config_table, f->name);
         if (!row || row->kind != PE_T_INT)

@@ -64,8 +64,9 @@ static void check_words(const posenc_param *row, const field *f, const char *whe
             differ(where, row->name, posenc_text("the enum needs a value for %s", row->names[i]).s, err);
         for (int k = 0; k < i; k++) {
             const char *a = row->names[i], *b = row->names[k];
-            while (*a && *b && (isalnum((unsigned char)*a) ? toupper((unsigned char)*a) : '_')
-                               == (isalnum((unsigned char)*b) ? toupper((unsigned char)*b) : '_'))
+            while (*a && *b &&
+                   (isalnum((unsigned char)*a) ? toupper((unsigned char)*a) : '_') ==
+                       (isalnum((unsigned char)*b) ? toupper((unsigned char)*b) : '_'))
                 a++, b++;
             if (!*a && !*b)
                 differ(where, row->name, posenc_text("%s and %s are one value", row->names[i], row->names[k]).s, err);
@@ -76,7 +77,8 @@ static void check_words(const posenc_param *row, const field *f, const char *whe
             differ(where, row->name, posenc_text("the row needs a word for %s", e->values[k].name).s, err);
 }
 
-posenc_status pe_reflect_check_table(const posenc_table *t, const ProtobufCMessageDescriptor *d, bool exact, posenc_error *err)
+posenc_status pe_reflect_check_table(const posenc_table *t, const ProtobufCMessageDescriptor *d, bool exact,
+                                     posenc_error *err)
 {
     posenc_error local = { 0 };
     for (size_t i = 0; i < t->nrows; i++) {
@@ -84,9 +86,9 @@ posenc_status pe_reflect_check_table(const posenc_table *t, const ProtobufCMessa
         const field *f = protobuf_c_message_descriptor_get_field_by_name(d, row->name);
         if (!f)
             differ(d->short_name, row->name, "the message needs this field", &local);
-        else if (f->type != wire_kinds[row->kind].type || f->label != wire_kinds[row->kind].label
-                 || (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
-                 || (row->kind == PE_T_TENSOR && f->descriptor != &posenc__v1__tensor_input__descriptor))
+        else if (f->type != wire_kinds[row->kind].type || f->label != wire_kinds[row->kind].label ||
+                 (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) ||
+                 (row->kind == PE_T_TENSOR && f->descriptor != &posenc__v1__tensor_input__descriptor))
             differ(d->short_name, row->name, posenc_text("the field must be %s", wire_kinds[row->kind].words).s, &local);
         else if (row->kind == PE_T_ENUM)
             check_words(row, f, d->short_name, exact, &local);
@@ -95,7 +97,8 @@ posenc_status pe_reflect_check_table(const posenc_table *t, const ProtobufCMessa
         if (!posenc_row(t, d->fields[i].name))
             differ(d->short_name, d->fields[i].name, "the table needs this row", &local);
     for (unsigned i = 0; err && i < local.n; i++)
-        posenc_fail(err, PE_INTERNAL, local.fault[i].reason, local.fault[i].field, local.fault[i].value, "%s", local.fault[i].allowed);
+        posenc_fail(err, PE_INTERNAL, local.fault[i].reason, local.fault[i].field, local.fault[i].value, "%s",
+                    local.fault[i].allowed);
     return local.status;
 }
 
@@ -137,7 +140,7 @@ typedef struct budget {
 static void *take(void *user, size_t size)
 {
     budget *b = user;
-    size_t real = (size + 63) & ~(size_t)63;    /* what the arena spends on it */
+    size_t real = (size + 63) & ~(size_t)63; /* what the arena spends on it */
     if (size > SIZE_MAX / 4 || real > b->left) {
         b->over = true;
         return NULL;
@@ -165,7 +168,8 @@ ProtobufCMessage *pe_reflect_unpack(const ProtobufCMessageDescriptor *d, const v
         posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "request", posenc_text("%zu bytes", size).s,
                     "a message that unpacks to at most 16 times its size: lists packed, few empty fields");
     else if (!m)
-        posenc_fail(err, PE_INVALID, "INVALID_MESSAGE", "request", posenc_text("%zu bytes", size).s, "a serialized %s", d->name);
+        posenc_fail(err, PE_INVALID, "INVALID_MESSAGE", "request", posenc_text("%zu bytes", size).s, "a serialized %s",
+                    d->name);
     return m;
 }
 
@@ -179,7 +183,8 @@ static void check_unknown(const ProtobufCMessage *m, const char *path, posenc_er
     char name[128];
     for (unsigned i = 0; i < m->n_unknown_fields && i < PE_MAX_FAULTS; i++) {
         snprintf(name, sizeof name, "%.80s%sfield %u", path, *path ? "." : "", m->unknown_fields[i].tag);
-        posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "", "no such field in %s of this server", m->descriptor->name);
+        posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "", "no such field in %s of this server",
+                    m->descriptor->name);
     }
 }
 
@@ -196,7 +201,8 @@ static posenc_status set_enum(const posenc_table *t, const posenc_param *row, vo
         int n = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", row->names[i]);
         used += n > 0 ? (size_t)n : 0;
     }
-    return posenc_fail(err, PE_INVALID, bad, row->name, v ? v->name : posenc_text("number %d", number).s, "one of: %s", list);
+    return posenc_fail(err, PE_INVALID, bad, row->name, v ? v->name : posenc_text("number %d", number).s, "one of: %s",
+                       list);
 }
 
 static posenc_status read_tensor(const Posenc__V1__TensorInput *in, const char *name, posenc_tensor *out, posenc_arena *a,
@@ -206,7 +212,8 @@ static posenc_status read_tensor(const Posenc__V1__TensorInput *in, const char *
     unsigned before = err->n + err->dropped;
     check_unknown(&in->base, name, err);
     if (in->source_case == POSENC__V1__TENSOR_INPUT__SOURCE_TABLE)
-        return posenc_fail(err, PE_NOT_FOUND, "TABLE_NOT_FOUND", name, in->table, "the name of a stored table; none is stored here");
+        return posenc_fail(err, PE_NOT_FOUND, "TABLE_NOT_FOUND", name, in->table,
+                           "the name of a stored table; none is stored here");
     if (in->source_case != POSENC__V1__TENSOR_INPUT__SOURCE_INLINE)
         return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", name, "an empty TensorInput", "inline or table");
     const Posenc__V1__Tensor *m = in->inline_;
@@ -216,19 +223,21 @@ static posenc_status read_tensor(const Posenc__V1__TensorInput *in, const char *
                            "FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT32, INT64 or UINT8");
     t.dtype = (posenc_dtype)m->dtype;
     if (m->n_shape > PE_MAX_RANK)
-        return posenc_fail(err, PE_INVALID, "INVALID_SHAPE", name, posenc_text("%zu axes", m->n_shape).s, "at most %d axes", PE_MAX_RANK);
+        return posenc_fail(err, PE_INVALID, "INVALID_SHAPE", name, posenc_text("%zu axes", m->n_shape).s, "at most %d axes",
+                           PE_MAX_RANK);
     int64_t n = (int64_t)posenc_dtype_size(t.dtype);
     t.rank = (int)m->n_shape;
     for (int i = 0; i < t.rank; i++) {
         t.shape[i] = m->shape[i];
         if (!posenc_mul_size(n, t.shape[i], &n))
             return posenc_fail(err, PE_INVALID, "INVALID_SHAPE", posenc_text("%.40s.shape[%d]", name, i).s,
-                               posenc_text("%lld", (long long)t.shape[i]).s, "axes of at least 0, less than 2^63 bytes in all");
+                               posenc_text("%lld", (long long)t.shape[i]).s,
+                               "axes of at least 0, less than 2^63 bytes in all");
     }
     if ((uint64_t)n != m->data.len)
-        return posenc_fail(err, PE_INVALID, "INVALID_SHAPE", posenc_text("%.40s.data", name).s, posenc_text("%zu bytes", m->data.len).s,
-                           "%lld bytes, as shape and dtype say", (long long)n);
-    t.data = n ? m->data.data : posenc_alloc(a, 1);     /* an empty tensor is given too */
+        return posenc_fail(err, PE_INVALID, "INVALID_SHAPE", posenc_text("%.40s.data", name).s,
+                           posenc_text("%zu bytes", m->data.len).s, "%lld bytes, as shape and dtype say", (long long)n);
+    t.data = n ? m->data.data : posenc_alloc(a, 1); /* an empty tensor is given too */
     if (!t.data)
         return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", name, "", "try again");
     *out = t;
@@ -246,8 +255,8 @@ static bool present(const ProtobufCMessage *m, const field *f)
     return *(const protobuf_c_boolean *)member(m, f->quantifier_offset) != 0;
 }
 
-static void set_field(const ProtobufCMessage *m, const field *f, const posenc_table *t, const posenc_param *row, void *params,
-                      posenc_arena *a, posenc_error *err)
+static void set_field(const ProtobufCMessage *m, const field *f, const posenc_table *t, const posenc_param *row,
+                      void *params, posenc_arena *a, posenc_error *err)
 {
     const void *p = member(m, f->offset);
     posenc_tensor tensor;
@@ -267,7 +276,8 @@ static void set_field(const ProtobufCMessage *m, const field *f, const posenc_ta
     }
 }
 
-posenc_status pe_reflect_set(const ProtobufCMessage *m, const posenc_table *t, void *params, posenc_arena *a, posenc_error *err)
+posenc_status pe_reflect_set(const ProtobufCMessage *m, const posenc_table *t, void *params, posenc_arena *a,
+                             posenc_error *err)
 {
     posenc_error local = { 0 };
     if (!err)
@@ -283,7 +293,7 @@ posenc_status pe_reflect_set(const ProtobufCMessage *m, const posenc_table *t, v
 
 static void read_graph(const Posenc__V1__Graph *g, posenc_request *r, posenc_arena *a, posenc_error *err)
 {
-    static const int64_t none = 0;      /* where a list is empty: not a null pointer */
+    static const int64_t none = 0; /* where a list is empty: not a null pointer */
     unsigned before = err->n + err->dropped;
     check_unknown(&g->base, "graph", err);
     if (!g->has_num_nodes)
@@ -323,22 +333,22 @@ posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_requ
         if ((d->fields[i].flags & PROTOBUF_C_FIELD_FLAG_ONEOF) && d->fields[i].id == (uint32_t)m->encoding_case)
             chosen = &d->fields[i];
     if (!chosen) {
-        check_unknown(&m->base, "", err);       /* perhaps an encoding that this server does not know */
-        return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "encoding", "absent", "one member of the oneof; ListEncodings lists them");
+        check_unknown(&m->base, "", err); /* perhaps an encoding that this server does not know */
+        return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "encoding", "absent",
+                           "one member of the oneof; ListEncodings lists them");
     }
     if ((st = posenc_request_init(r, chosen->name, a, err)))
         return st;
     pe_reflect_set(*(ProtobufCMessage *const *)member(&m->base, chosen->offset), &r->encoding->table, r->params, a, err);
     pe_reflect_set(&m->base, &posenc_common_table, &r->common, a, err);
     if (m->graph && r->encoding->input != PE_GRAPH)
-        posenc_unknown(&r->encoding->table, &posenc_common_table, "graph", err);     /* as for any name it does not have */
+        posenc_unknown(&r->encoding->table, &posenc_common_table, "graph", err); /* as for any name it does not have */
     else if (m->graph)
         read_graph(m->graph, r, a, err);
     return err->status;
 }
 
 /* ---- selection ---- */
-
 
 static const char *name_at(const void *list, size_t i) { return ((const posenc_result *)list)->tensor[i].name; }
 
@@ -359,7 +369,8 @@ posenc_status pe_reflect_selection(const Posenc__V1__EncodeRequest *m, const pos
             posenc_fail(err, PE_NOT_FOUND, "TENSOR_NOT_FOUND", posenc_text("tensors[%zu]", k).s, m->tensors[k],
                         "an output of this request%s%s%s", near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
         } else if (out->tensors >> i & 1) {
-            posenc_fail(err, PE_INVALID, "DUPLICATE_PARAMETER", posenc_text("tensors[%zu]", k).s, m->tensors[k], "each output once");
+            posenc_fail(err, PE_INVALID, "DUPLICATE_PARAMETER", posenc_text("tensors[%zu]", k).s, m->tensors[k],
+                        "each output once");
         } else {
             out->tensors |= 1u << i;
         }
@@ -381,7 +392,8 @@ posenc_status pe_reflect_selection(const Posenc__V1__EncodeRequest *m, const pos
     out->row_begin = m->rows_begin;
     out->row_end = m->has_rows_end ? m->rows_end : rows;
     if (out->row_begin < 0 || out->row_begin > rows)
-        posenc_fail(err, PE_INVALID, bad, "rows_begin", posenc_text("%lld", (long long)out->row_begin).s, "0 .. %lld", (long long)rows);
+        posenc_fail(err, PE_INVALID, bad, "rows_begin", posenc_text("%lld", (long long)out->row_begin).s, "0 .. %lld",
+                    (long long)rows);
     else if (out->row_end < out->row_begin || out->row_end > rows)
         posenc_fail(err, PE_INVALID, bad, "rows_end", posenc_text("%lld", (long long)out->row_end).s, "%lld .. %lld",
                     (long long)out->row_begin, (long long)rows);

@@ -9,18 +9,20 @@
 
 #include "posenc/v1/encoding_service.pb-c.h"
 
-/* Parity: every encoding is a member of the oneof and the other way round; every row is a field of the same name and kind and
- * the other way round; enums have the same words (upper case, - and . as _). INTERNAL, naming what differs. */
+/* Parity: every encoding is a member of the oneof and the other way round; every row is a field of the same name and kind
+ * and the other way round; enums have the same words (upper case, - and . as _). INTERNAL, naming what differs. */
 posenc_status pe_reflect_check(posenc_error *err);
 /* The same for one table and message; `exact`: no further fields and words. */
-posenc_status pe_reflect_check_table(const posenc_table *t, const ProtobufCMessageDescriptor *d, bool exact, posenc_error *err);
+posenc_status pe_reflect_check_table(const posenc_table *t, const ProtobufCMessageDescriptor *d, bool exact,
+                                     posenc_error *err);
 
 /* Unpacks into the arena, at most 16 times `size` and 64 KiB of it: hostile bytes cannot ask for more. NULL: see err. */
 ProtobufCMessage *pe_reflect_unpack(const ProtobufCMessageDescriptor *d, const void *bytes, size_t size, posenc_arena *a,
                                     posenc_error *err);
 
 /* Sets the rows that `m` has fields for. Unknown fields and words that are not in the list are faults. */
-posenc_status pe_reflect_set(const ProtobufCMessage *m, const posenc_table *t, void *params, posenc_arena *a, posenc_error *err);
+posenc_status pe_reflect_set(const ProtobufCMessage *m, const posenc_table *t, void *params, posenc_arena *a,
+                             posenc_error *err);
 
 /* EncodeRequest: starts `r` and fills in parameters and graph. The message must stay in the same arena. */
 posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_request *r, posenc_arena *a, posenc_error *err);

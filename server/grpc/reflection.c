@@ -24,14 +24,14 @@ typedef Grpc__Reflection__V1__ServerReflectionResponse response;
 #define ANSWER(name) GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_##name
 
 enum {
-    MAX_FILES = 64,             /* bits of a set of files */
+    MAX_FILES = 64, /* bits of a set of files */
     MAX_REQUEST = 16384,
 };
 
 struct pe_reflection {
     Google__Protobuf__FileDescriptorSet *set;
-    ProtobufCBinaryData bytes[MAX_FILES];   /* each file, serialized */
-    uint64_t imports[MAX_FILES];            /* each file's imports, and theirs */
+    ProtobufCBinaryData bytes[MAX_FILES]; /* each file, serialized */
+    uint64_t imports[MAX_FILES];          /* each file's imports, and theirs */
 };
 
 /* ---- files ---- */
@@ -105,7 +105,7 @@ static const char *within(const char *symbol, const char *scope)
 static bool in_enum(const Google__Protobuf__EnumDescriptorProto *e, const char *symbol)
 {
     bool found = !strcmp(e->name, symbol);
-    for (size_t i = 0; i < e->n_value; i++)     /* values belong to the scope around the enum */
+    for (size_t i = 0; i < e->n_value; i++) /* values belong to the scope around the enum */
         found |= !strcmp(e->value[i]->name, symbol);
     return found;
 }
@@ -114,7 +114,7 @@ static bool in_message(const message *outer, const char *whole)
 {
     const message *m = outer;
     const char *symbol = whole;
-    for (;;) {                  /* one level of nesting a round */
+    for (;;) { /* one level of nesting a round */
         if (!(symbol = within(symbol, m->name)))
             return false;
         if (!*symbol)
@@ -226,7 +226,7 @@ static void say_extensions(const pe_reflection *r, response *m, parts *p, const 
         say_error(m, p, GRPC_STATUS_NOT_FOUND, "no such type");
         return;
     }
-    grpc__reflection__v1__extension_number_response__init(&p->extensions);      /* the contract has none */
+    grpc__reflection__v1__extension_number_response__init(&p->extensions); /* the contract has none */
     p->extensions.base_type_name = WRITABLE(type);
     m->message_response_case = ANSWER(ALL_EXTENSION_NUMBERS_RESPONSE);
     m->all_extension_numbers_response = &p->extensions;
@@ -273,14 +273,15 @@ static void sent(pe_rpc *c, bool ok)
 
 static void got(pe_rpc *c, bool ok)
 {
-    if (!ok || !c->message) {   /* the client has no more questions, or is gone */
+    if (!ok || !c->message) { /* the client has no more questions, or is gone */
         pe_rpc_end(c, NULL);
         return;
     }
     grpc_slice hold;
     size_t size;
     const void *bytes = pe_rpc_bytes(c->message, &hold, &size);
-    request *q = bytes && size <= MAX_REQUEST ? grpc__reflection__v1__server_reflection_request__unpack(NULL, size, bytes) : NULL;
+    request *q = bytes && size <= MAX_REQUEST ? grpc__reflection__v1__server_reflection_request__unpack(NULL, size, bytes)
+                                              : NULL;
     grpc_slice_unref(hold);
     grpc_byte_buffer_destroy(c->message);
     c->message = NULL;

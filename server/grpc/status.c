@@ -38,7 +38,9 @@ static bool error_info(detail *d, const posenc_error *err)
     Google__Rpc__ErrorInfo__MetadataEntry entry[4], *list[4];
     char dropped[16];
     const posenc_fault *f = &err->fault[0];
-    const char *pairs[4][2] = { { "field", f->field }, { "value", f->value }, { "allowed", f->allowed }, { "dropped", dropped } };
+    const char *pairs[4][2] = {
+        { "field", f->field }, { "value", f->value }, { "allowed", f->allowed }, { "dropped", dropped }
+    };
     snprintf(dropped, sizeof dropped, "%u", err->dropped);
     for (int i = 0; i < 4; i++) {
         google__rpc__error_info__metadata_entry__init(&entry[i]);
@@ -47,7 +49,7 @@ static bool error_info(detail *d, const posenc_error *err)
         list[i] = &entry[i];
     }
     info.reason = (char *)(uintptr_t)(err->n ? f->reason : posenc_status_name(err->status));
-    info.domain = (char *)(uintptr_t)"posenc";
+    info.domain = (char *)(uintptr_t) "posenc";
     info.metadata = list;
     info.n_metadata = !err->n ? 0 : err->dropped ? 4 : 3;
     return wrap(d, "type.googleapis.com/google.rpc.ErrorInfo", &info.base);
@@ -60,8 +62,8 @@ static bool bad_request(detail *d, const posenc_error *err, unsigned n)
     char text[PE_MAX_FAULTS][300];
     for (unsigned i = 0; i < n; i++) {
         const posenc_fault *f = &err->fault[i];
-        snprintf(text[i], sizeof text[i], "%s%s%s%s (%s)", f->value[0] ? "got " : "", f->value, f->value[0] ? ", allowed: " : "",
-                 f->allowed, f->reason);
+        snprintf(text[i], sizeof text[i], "%s%s%s%s (%s)", f->value[0] ? "got " : "", f->value,
+                 f->value[0] ? ", allowed: " : "", f->allowed, f->reason);
         google__rpc__bad_request__field_violation__init(&v[i]);
         v[i].field = (char *)(uintptr_t)f->field;
         v[i].description = text[i];
@@ -90,7 +92,7 @@ static bool resource_info(detail *d, const posenc_error *err)
         f = &err->fault[i];
     info.resource_type = (char *)(uintptr_t)f->field;
     info.resource_name = (char *)(uintptr_t)f->value;
-    info.owner = (char *)(uintptr_t)"";
+    info.owner = (char *)(uintptr_t) "";
     info.description = (char *)(uintptr_t)f->allowed;
     return wrap(d, "type.googleapis.com/google.rpc.ResourceInfo", &info.base);
 }
@@ -106,7 +108,7 @@ size_t pe_status_pack(const posenc_error *given, int code, char text[PE_STATUS_T
     posenc_error_text(&clean, text, PE_STATUS_TEXT);
     plain(text);
     bool invalid = clean.status == PE_INVALID || clean.status == PE_LIMIT;
-    for (unsigned faults = clean.n;; faults--) {        /* fewer violations until it fits */
+    for (unsigned faults = clean.n;; faults--) { /* fewer violations until it fits */
         detail d[3];
         Google__Protobuf__Any *list[3];
         Google__Rpc__Status st = GOOGLE__RPC__STATUS__INIT;

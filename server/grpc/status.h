@@ -5,8 +5,8 @@
 #include "posenc.h"
 
 enum {
-    PE_STATUS_TEXT = 1024,      /* the message */
-    PE_STATUS_BYTES = 4096,     /* the details; 5.5 KiB in base64: clients refuse trailers over 8 KiB */
+    PE_STATUS_TEXT = 1024,  /* the message */
+    PE_STATUS_BYTES = 4096, /* the details; 5.5 KiB in base64: clients refuse trailers over 8 KiB */
 };
 
 /* Writes the message and the packed Status (with gRPC code `code`); returns the bytes of the latter. Only printable

@@ -14,9 +14,9 @@
 #include <string.h>
 
 enum {
-    SMALL_BODY = 64 << 10,      /* parsed on the door's thread */
-    SMALL_TENSORS = 256 << 10,  /* bytes that are hashed there; */
-    SMALL_TEXT = 16 << 10       /*   of tensors that become text */
+    SMALL_BODY = 64 << 10,     /* parsed on the door's thread */
+    SMALL_TENSORS = 256 << 10, /* bytes that are hashed there; */
+    SMALL_TEXT = 16 << 10      /*   of tensors that become text */
 };
 
 static bool is_small(const pe_exchange *x, uint64_t size)
@@ -54,7 +54,7 @@ static bool check(pe_exchange *x, const posenc_result *shape, enum MHD_Result *r
     if (!x->entry)
         x->entry = pe_cache_get(pe_service_cache(x->service), origin.digest, false);
     if (x->entry && x->method != PE_HEAD && !condition && !pe_header(x, "If-Match"))
-        return false;                   /* most requests: faults of the selection show when it is written */
+        return false; /* most requests: faults of the selection show when it is written */
     x->cache_word = x->entry ? "hit" : "digest";
     uint64_t size = pe_known_size(x, &origin, shape);
     if (x->error.n) {
@@ -79,18 +79,22 @@ static void call_done(pe_call *call);
 /* True: the call has ended already. */
 static bool begin(pe_exchange *x)
 {
-    pe_entry_unref(x->entry);           /* of a look at the cache; the call brings its own */
+    pe_entry_unref(x->entry); /* of a look at the cache; the call brings its own */
     x->entry = NULL;
     x->made = NULL;
-    x->call = (pe_call){ .request = x->request, .done = call_done, .deadline_ns = x->deadline_ns, .prepare = true,
-                         .format = x->asked.format, .selection = x->asked.selection };
+    x->call = (pe_call){ .request = x->request,
+                         .done = call_done,
+                         .deadline_ns = x->deadline_ns,
+                         .prepare = true,
+                         .format = x->asked.format,
+                         .selection = x->asked.selection };
     return pe_service_begin(x->service, &x->call);
 }
 
 /* What the call brought. */
 static void take_answer(pe_exchange *x)
 {
-    static const char *const words[] = { "miss", "hit", "collapsed" };      /* as pe_cache_status */
+    static const char *const words[] = { "miss", "hit", "collapsed" }; /* as pe_cache_status */
     x->entry = x->call.entry;
     x->call.entry = NULL;
     x->error = x->call.error;
@@ -120,7 +124,8 @@ static uint64_t selected_bytes(const pe_exchange *x)
         const posenc_tensor *t = &r->tensor[i];
         if (sel->tensors && !(sel->tensors >> i & 1))
             continue;
-        double part = sel->rows && t->rank && t->shape[0] ? (double)(sel->row_end - sel->row_begin) / (double)t->shape[0] : 1;
+        double part = sel->rows && t->rank && t->shape[0] ? (double)(sel->row_end - sel->row_begin) / (double)t->shape[0]
+                                                          : 1;
         bytes += (double)posenc_tensor_size(t) * part;
     }
     return (uint64_t)bytes;
@@ -140,7 +145,8 @@ static bool writes_here(pe_exchange *x)
 static enum MHD_Result busy(pe_exchange *x)
 {
     x->error = (posenc_error){ 0 };
-    posenc_fail(&x->error, PE_BUSY, "UNAVAILABLE", "queue", "", "try again: too many requests wait (setting queue), or the server stops");
+    posenc_fail(&x->error, PE_BUSY, "UNAVAILABLE", "queue", "",
+                "try again: too many requests wait (setting queue), or the server stops");
     return pe_answer_error(x);
 }
 
@@ -154,7 +160,7 @@ static enum MHD_Result deliver(pe_exchange *x)
                 return MHD_YES;
             if (!pe_made_already(x))
                 return busy(x);
-            x->gzip = false;            /* only compressing would have taken long */
+            x->gzip = false; /* only compressing would have taken long */
         }
         write_all(x);
     }
@@ -171,7 +177,7 @@ enum MHD_Result pe_run_encoding(pe_exchange *x)
         read_all(x);
     }
     if (x->step == PE_CHECK) {
-        pe_drop_body(x);                /* the request has its own copy of what it needs */
+        pe_drop_body(x); /* the request has its own copy of what it needs */
         if (x->error.n || pe_select(x, &x->request->r.shape))
             return pe_answer_error(x);
         if (check(x, &x->request->r.shape, &ret))
@@ -210,7 +216,7 @@ enum MHD_Result pe_run_result(pe_exchange *x)
             pe_select(x, &x->entry->result);
         if (x->error.n)
             return pe_answer_error(x);
-        shape = x->entry->result;       /* lengths come from shapes alone */
+        shape = x->entry->result; /* lengths come from shapes alone */
         for (int i = 0; i < shape.ntensors; i++)
             shape.tensor[i].data = NULL;
         if (check(x, &shape, &ret))
@@ -221,7 +227,4 @@ enum MHD_Result pe_run_result(pe_exchange *x)
     return deliver(x);
 }
 
-static void call_done(pe_call *call)
-{
-    pe_call_ended((pe_exchange *)((char *)call - offsetof(pe_exchange, call)));
-}
+static void call_done(pe_call *call) { pe_call_ended((pe_exchange *)((char *)call - offsetof(pe_exchange, call))); }

@@ -45,10 +45,7 @@ static void make_classes(void)
     class_of['\t'] |= VALUE;
 }
 
-static bool is(uint8_t c, unsigned class)
-{
-    return class_of[c] & class;
-}
+static bool is(uint8_t c, unsigned class) { return class_of[c] & class; }
 
 /* First byte of [p, end) that is not of the class. */
 static const uint8_t *skip(const uint8_t *p, const uint8_t *end, unsigned class)
@@ -58,10 +55,7 @@ static const uint8_t *skip(const uint8_t *p, const uint8_t *end, unsigned class)
     return p;
 }
 
-static unsigned hex_value(uint8_t c)
-{
-    return c <= '9' ? c - '0' + 0u : (c | 0x20u) - 'a' + 10u;
-}
+static unsigned hex_value(uint8_t c) { return c <= '9' ? c - '0' + 0u : (c | 0x20u) - 'a' + 10u; }
 
 /* ---- faults -------------------------------------------------------------------------------------------------- */
 
@@ -75,15 +69,9 @@ static const struct {
 #undef X
 };
 
-const char *pe_framing_reason_name(pe_framing_reason r)
-{
-    return rows[r].name;
-}
+const char *pe_framing_reason_name(pe_framing_reason r) { return rows[r].name; }
 
-int pe_framing_status(pe_framing_reason r)
-{
-    return rows[r].status;
-}
+int pe_framing_status(pe_framing_reason r) { return rows[r].status; }
 
 static const char *phrase(int status)
 {
@@ -182,10 +170,7 @@ void pe_framing_init(pe_framing *f, uint64_t now_ms)
     f->since = now_ms;
 }
 
-bool pe_framing_last(const pe_framing *f)
-{
-    return f->state == LAST;
-}
+bool pe_framing_last(const pe_framing *f) { return f->state == LAST; }
 
 uint64_t pe_framing_deadline(const pe_framing *f, const pe_guard_limits *limits)
 {
@@ -811,10 +796,7 @@ uint64_t pe_guard_now(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-void pe_guard_init(const pe_guard_limits *limits)
-{
-    lim = *limits;
-}
+void pe_guard_init(const pe_guard_limits *limits) { lim = *limits; }
 
 /* libmicrohttpd keeps the head where it was read, one record of 56 bytes per field, argument and cookie, and a copy of
  * the cookies; the rest is for the body's buffer and the head of its answer. */
@@ -831,10 +813,7 @@ static void resume(conn *c, uint64_t now)
     c->paused = 0;
 }
 
-static void count(_Atomic uint64_t *counter)
-{
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
+static void count(_Atomic uint64_t *counter) { atomic_fetch_add_explicit(counter, 1, memory_order_relaxed); }
 
 static void end(conn *c, int fd)
 {
@@ -877,10 +856,7 @@ static void answer(conn *c, int fd, gnutls_session_t s, uint64_t now)
     c->until = now + PE_GUARD_LINGER_MS;
 }
 
-static bool overdue(const conn *c, uint64_t now)
-{
-    return !c->paused && now > pe_framing_deadline(&c->f, &lim);
-}
+static bool overdue(const conn *c, uint64_t now) { return !c->paused && now > pe_framing_deadline(&c->f, &lim); }
 
 /* The deadline is missed. A peer that has sent nothing has asked nothing, and gets no answer. */
 static void expire(conn *c, int fd)

@@ -63,10 +63,10 @@ typedef struct pe_guard_limits {
     size_t nroutes;
 } pe_guard_limits;
 
-#define PE_GUARD_LIMITS_DEFAULT                                                                                             \
-    {                                                                                                                       \
-        .body = 64u << 20, .target = 8192, .headers = 16384, .header_count = 100, .arg_count = 512, .header_ms = 10000,     \
-        .body_ms = 30000, .body_rate = 65536                                                                                \
+#define PE_GUARD_LIMITS_DEFAULT                                                                                         \
+    {                                                                                                                   \
+        .body = 64u << 20, .target = 8192, .headers = 16384, .header_count = 100, .arg_count = 512, .header_ms = 10000, \
+        .body_ms = 30000, .body_rate = 65536                                                                            \
     }
 #define PE_GUARD_LINGER_MS 1000u
 

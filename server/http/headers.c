@@ -87,7 +87,7 @@ int pe_path_match(const char *path_template, const char *path, pe_span *out, int
         const char *end = strchr(t, '}');
         if (!end || found == max)
             return -1;
-        bool rest = t > path_template && t[-1] == '.';      /* {ext} may hold dots */
+        bool rest = t > path_template && t[-1] == '.'; /* {ext} may hold dots */
         size_t n = strcspn(s, rest ? "/" : "./");
         if (!n)
             return -1;
@@ -145,7 +145,7 @@ bool pe_etag_listed(const char *list, const char *tag, bool weak)
             s += 2;
         const char *end = *s == '"' ? strchr(s + 1, '"') : NULL;
         if (!end)
-            return false;               /* not a list of tags: what follows cannot be trusted */
+            return false; /* not a list of tags: what follows cannot be trusted */
         if ((weak || !marked) && (size_t)(end - s) + 1 == n && !memcmp(s, opaque, n))
             return true;
         s = skip_blanks(end + 1);
@@ -204,7 +204,7 @@ static int read_weight(const char **s)
 
 bool pe_accepts_gzip(const char *s)
 {
-    int gzip = -1, any = -1, identity = -1;     /* -1: not named */
+    int gzip = -1, any = -1, identity = -1; /* -1: not named */
     while (s && *s) {
         s += strspn(s, " \t,");
         const char *name = s;
@@ -220,7 +220,7 @@ bool pe_accepts_gzip(const char *s)
             s = skip_blanks(s);
         }
         if (weight < 0 || (*s && *s != ','))
-            return false;               /* not understood: nothing is compressed */
+            return false; /* not understood: nothing is compressed */
         if ((n == 4 && !strncasecmp(name, "gzip", n)) || (n == 6 && !strncasecmp(name, "x-gzip", n)))
             gzip = weight;
         else if (n == 1 && *name == '*')
@@ -304,7 +304,7 @@ void pe_header_escape(const char *s, char *out, size_t size)
             out[n++] = hex[c & 15];
         }
     }
-    while (n > 0 && out[n - 1] == ' ')  /* a value ends with something visible */
+    while (n > 0 && out[n - 1] == ' ') /* a value ends with something visible */
         n--;
     out[n] = 0;
 }
@@ -313,7 +313,7 @@ void pe_header_escape(const char *s, char *out, size_t size)
 static size_t utf8_length(const unsigned char *s)
 {
     static const struct {
-        unsigned char first, last, low, high;   /* of the first byte; of the second */
+        unsigned char first, last, low, high; /* of the first byte; of the second */
         unsigned char n;
     } row[] = { { 0x01, 0x7f, 0, 0xff, 1 },    { 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
                 { 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 },

@@ -37,9 +37,9 @@ bool pe_count_parse(const char *s, int64_t *out);
 bool pe_etag_listed(const char *list, const char *tag, bool weak);
 
 typedef enum pe_range {
-    PE_RANGE_IGNORED,       /* absent, several ranges, another unit, or not understood: the whole is sent */
+    PE_RANGE_IGNORED, /* absent, several ranges, another unit, or not understood: the whole is sent */
     PE_RANGE_PART,
-    PE_RANGE_OUTSIDE        /* 416 */
+    PE_RANGE_OUTSIDE /* 416 */
 } pe_range;
 /* "bytes=a-b", "bytes=a-", "bytes=-n" of a body of `size` bytes: first .. last inclusive. */
 pe_range pe_range_parse(const char *s, uint64_t size, uint64_t *first, uint64_t *last);

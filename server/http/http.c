@@ -45,15 +45,15 @@
 
 enum {
     SWEEP_MS = 250,
-    PAUSE_MS = 50,              /* until a listener that met EMFILE is tried again */
+    PAUSE_MS = 50, /* until a listener that met EMFILE is tried again */
     ACCEPT_BURST = 64,
     FIRST_BODY = 4096,
-    FREE_BODY = 64 << 10,       /* larger bodies are charged to the memory budget */
-    SAMPLE = 100                /* every so many requests one log line */
+    FREE_BODY = 64 << 10, /* larger bodies are charged to the memory budget */
+    SAMPLE = 100          /* every so many requests one log line */
 };
 
 /* What an event is about: below WAKE a listener's place in the list. */
-enum { WAKE = 7, PARKED = 8 };          /* PARKED + descriptor */
+enum { WAKE = 7, PARKED = 8 }; /* PARKED + descriptor */
 
 typedef struct listener {
     pe_http *http;
@@ -61,30 +61,30 @@ typedef struct listener {
     int fd;
     bool admin, paused;
     char address[300];
-    atomic_int open;            /* connections */
-    int64_t complained_ns;      /* last line about descriptors */
+    atomic_int open;       /* connections */
+    int64_t complained_ns; /* last line about descriptors */
 } listener;
 
 struct pe_http {
     pe_service *service;
     const pe_config *config;
-    listener at[2];             /* public, admin */
+    listener at[2]; /* public, admin */
     int nlisteners;
     pe_page list;
-    pe_page *page;              /* by encoding */
+    pe_page *page; /* by encoding */
     pe_sizes sizes;
     int epoll, wake;
     pthread_t keeper;
     bool keeping;
-    atomic_bool stopping, ending;       /* no more parking; the keeper ends */
-    atomic_bool quiesce, quiet;         /* asked of the keeper; done by it */
-    _Atomic int64_t tick_ns;            /* the keeper's last round */
-    atomic_int in_flight;               /* from the request line to the last byte */
-    atomic_int waiting;                 /* between pe_wait_allowed and the end of the wait */
+    atomic_bool stopping, ending; /* no more parking; the keeper ends */
+    atomic_bool quiesce, quiet;   /* asked of the keeper; done by it */
+    _Atomic int64_t tick_ns;      /* the keeper's last round */
+    atomic_int in_flight;         /* from the request line to the last byte */
+    atomic_int waiting;           /* between pe_wait_allowed and the end of the wait */
     atomic_uint requests, id_high, id_low;
-    pthread_mutex_t lock;               /* guards parked */
+    pthread_mutex_t lock; /* guards parked */
     pe_exchange *parked;
-    pthread_mutex_t stats_lock;         /* guards seen */
+    pthread_mutex_t stats_lock; /* guards seen */
     pe_guard_stats seen;
 };
 
@@ -109,7 +109,7 @@ const char *pe_header(pe_exchange *x, const char *name)
 /* Ends the wait of x, whose answer is written. Any thread, once. */
 static void ready(pe_exchange *x)
 {
-    struct MHD_Connection *c = x->connection;   /* x may be gone right after the exchange */
+    struct MHD_Connection *c = x->connection; /* x may be gone right after the exchange */
     if (atomic_exchange(&x->turn, PE_TURN_READY) == PE_TURN_PARKED)
         MHD_resume_connection(c);
 }
@@ -128,7 +128,7 @@ static void park(pe_exchange *x)
     if (x->next)
         x->next->prev = x;
     h->parked = x;
-    epoll_ctl(h->epoll, EPOLL_CTL_ADD, x->fd, &e);      /* a failure costs only the early notice */
+    epoll_ctl(h->epoll, EPOLL_CTL_ADD, x->fd, &e); /* a failure costs only the early notice */
     pthread_mutex_unlock(&h->lock);
     pe_guard_busy(x->fd);
     MHD_suspend_connection(x->connection);
@@ -225,7 +225,7 @@ static void make_id(pe_exchange *x)
     const char *theirs = pe_header(x, "X-Request-Id");
     if (theirs && pe_request_id_sane(theirs))
         snprintf(x->request_id, sizeof x->request_id, "%s", theirs);
-    else        /* unlike any other of this process, and likely of its neighbours */
+    else /* unlike any other of this process, and likely of its neighbours */
         snprintf(x->request_id, sizeof x->request_id, "%08x%08x", atomic_load(&x->http->id_high),
                  atomic_fetch_add(&x->http->id_low, 0x9e3779b1u));
 }
@@ -235,8 +235,8 @@ static void set_method(pe_exchange *x, const char *method)
     static const struct {
         const char *name;
         pe_method method;
-    } known[] = { { "GET", PE_GET }, { "HEAD", PE_HEAD }, { "POST", PE_POST }, { "PUT", PE_OTHER }, { "DELETE", PE_OTHER },
-                  { "OPTIONS", PE_OTHER }, { "PATCH", PE_OTHER }, { "TRACE", PE_OTHER } };
+    } known[] = { { "GET", PE_GET },      { "HEAD", PE_HEAD },     { "POST", PE_POST },   { "PUT", PE_OTHER },
+                  { "DELETE", PE_OTHER }, { "OPTIONS", PE_OTHER }, { "PATCH", PE_OTHER }, { "TRACE", PE_OTHER } };
     x->method = PE_OTHER;
     x->method_name = "other";
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -275,7 +275,8 @@ static void read_head(pe_exchange *x, const char *method)
     int64_t ns;
     if (timeout && !pe_timeout_parse(timeout, &ns)) {
         x->refused = true;
-        posenc_fail(&x->error, PE_INVALID, "INVALID_PARAMETER", "Request-Timeout", timeout, "seconds, over 0 and at most 86400");
+        posenc_fail(&x->error, PE_INVALID, "INVALID_PARAMETER", "Request-Timeout", timeout,
+                    "seconds, over 0 and at most 86400");
     } else if (timeout) {
         x->deadline_ns = x->begun_ns + ns;
     }
@@ -301,7 +302,8 @@ static void refuse_body(pe_exchange *x, posenc_status st)
         return;
     }
     x->refused = true;
-    posenc_fail(&x->error, PE_BUSY, "OUT_OF_MEMORY", "body", "", "try again: the memory budget is in use (setting memory_budget)");
+    posenc_fail(&x->error, PE_BUSY, "OUT_OF_MEMORY", "body", "",
+                "try again: the memory budget is in use (setting memory_budget)");
 }
 
 /* Grows by doubling with what has arrived: a Content-Length alone costs nothing. */
@@ -327,9 +329,9 @@ static bool make_room(pe_exchange *x, size_t more)
 static void take_body(pe_exchange *x, const char *bytes, size_t n)
 {
     x->received += n;
-    if (x->refused)                     /* drained, so that the client reads its answer and not a reset */
+    if (x->refused) /* drained, so that the client reads its answer and not a reset */
         return;
-    if (x->received > (uint64_t)x->http->config->max_body)      /* the guard's limit is the same */
+    if (x->received > (uint64_t)x->http->config->max_body) /* the guard's limit is the same */
         refuse_body(x, PE_LIMIT);
     else if (!make_room(x, n + 1))
         refuse_body(x, PE_BUSY);
@@ -343,18 +345,18 @@ static void take_body(pe_exchange *x, const char *bytes, size_t n)
 static enum MHD_Result work(pe_exchange *x)
 {
     enum MHD_Result ret = x->refused ? pe_answer_error(x) : x->route->run(x);
-    if (!x->body && x->body_reserved)   /* parsed: its copy is the request's */
+    if (!x->body && x->body_reserved) /* parsed: its copy is the request's */
         pe_drop_body(x);
     return ret;
 }
 
-static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url, const char *method, const char *protocol,
-                                  const char *upload, size_t *upload_size, void **context)
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url, const char *method,
+                                  const char *protocol, const char *upload, size_t *upload_size, void **context)
 {
     pe_exchange *x = *context;
     (void)cls, (void)c, (void)url, (void)protocol;
     if (!x)
-        return MHD_NO;                  /* there was no memory for it */
+        return MHD_NO; /* there was no memory for it */
     switch (x->at) {
     case PE_AT_HEAD:
         x->at = PE_AT_BODY;
@@ -371,9 +373,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
         }
         x->at = PE_AT_WORK;
         return work(x);
-    default:
-        unpark(x);
-        return work(x);
+    default: unpark(x); return work(x);
     }
 }
 
@@ -408,7 +408,8 @@ static const char *peer_of(pe_exchange *x, char *out, size_t size)
     const union MHD_ConnectionInfo *i = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     out[0] = 0;
     if (i && i->client_addr)
-        getnameinfo(i->client_addr, i->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in), out,
+        getnameinfo(i->client_addr,
+                    i->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in), out,
                     (socklen_t)size, NULL, 0, NI_NUMERICHOST);
     return out;
 }
@@ -418,12 +419,15 @@ static void log_request(pe_exchange *x, double seconds)
     char peer[64];
     const char *digest = x->request && x->request->r.digest[0] ? x->request->r.digest : x->asked.digest;
     bool fault = x->status == 500;
-    pe_log(fault ? PE_ERROR : PE_INFO, "request", "request_id", x->request_id, "listener", x->admin ? "admin" : "http", "method",
-           x->method_name, "route", x->route ? x->route->path : "unmatched", "status", posenc_text("%d", x->status).s, "duration_s",
-           posenc_text("%.6f", seconds).s, "queue_s", x->call.queue_s > 0 ? posenc_text("%.6f", x->call.queue_s).s : NULL, "bytes_in",
-           posenc_text("%llu", (unsigned long long)x->received).s, "bytes_out", posenc_text("%llu", (unsigned long long)x->sent).s,
-           "encoding", x->asked.encoding[0] && x->request ? x->asked.encoding : NULL, "cache_result", x->cache_word, "digest",
-           digest[0] ? posenc_text("%.12s", digest).s : NULL, "peer", peer_of(x, peer, sizeof peer), "reason", x->reason, NULL);
+    pe_log(fault ? PE_ERROR : PE_INFO, "request", "request_id", x->request_id, "listener", x->admin ? "admin" : "http",
+           "method", x->method_name, "route", x->route ? x->route->path : "unmatched", "status",
+           posenc_text("%d", x->status).s, "duration_s", posenc_text("%.6f", seconds).s, "queue_s",
+           x->call.queue_s > 0 ? posenc_text("%.6f", x->call.queue_s).s : NULL, "bytes_in",
+           posenc_text("%llu", (unsigned long long)x->received).s, "bytes_out",
+           posenc_text("%llu", (unsigned long long)x->sent).s, "encoding",
+           x->asked.encoding[0] && x->request ? x->asked.encoding : NULL, "cache_result", x->cache_word, "digest",
+           digest[0] ? posenc_text("%.12s", digest).s : NULL, "peer", peer_of(x, peer, sizeof peer), "reason", x->reason,
+           NULL);
 }
 
 static void account(pe_exchange *x)
@@ -431,11 +435,11 @@ static void account(pe_exchange *x)
     char labels[160];
     double seconds = (double)(pe_now_ns() - x->begun_ns) * 1e-9;
     if (!x->answered && x->at != PE_AT_WORK)
-        return;                         /* it never was a whole request; the guard counts those it refused */
+        return; /* it never was a whole request; the guard counts those it refused */
     const char *route = x->route ? x->route->path : "unmatched";
     pe_metrics *m = pe_service_metrics(x->service);
     if (!x->answered)
-        x->status = 499;                /* the client left before its answer */
+        x->status = 499; /* the client left before its answer */
     snprintf(labels, sizeof labels, "route=\"%s\",method=\"%s\",code=\"%d\"", route, x->method_name, x->status);
     pe_metrics_add(m, PE_posenc_http_requests_total, labels, 1);
     snprintf(labels, sizeof labels, "route=\"%s\"", route);
@@ -560,8 +564,8 @@ static void close_listeners(pe_http *h)
     for (int i = 0; i < h->nlisteners; i++) {
         listener *l = &h->at[i];
         epoll_ctl(h->epoll, EPOLL_CTL_DEL, l->fd, NULL);
-        accept_some(l);                 /* who has connected already is served */
-        shutdown(l->fd, SHUT_RDWR);     /* who comes now is refused at once, and does not wait in a backlog */
+        accept_some(l);             /* who has connected already is served */
+        shutdown(l->fd, SHUT_RDWR); /* who comes now is refused at once, and does not wait in a backlog */
     }
     atomic_store(&h->quiet, true);
 }
@@ -616,8 +620,8 @@ char *pe_http_gauges(pe_http *h)
                           "# TYPE posenc_open_connections gauge\n",
                           atomic_load(&h->in_flight));
     for (int i = 0; i < h->nlisteners; i++)
-        n += (size_t)snprintf(text + n, 1024 - n, "posenc_open_connections{listener=\"%s\"} %d\n", h->at[i].admin ? "admin" : "http",
-                              atomic_load(&h->at[i].open));
+        n += (size_t)snprintf(text + n, 1024 - n, "posenc_open_connections{listener=\"%s\"} %d\n",
+                              h->at[i].admin ? "admin" : "http", atomic_load(&h->at[i].open));
     return text;
 }
 
@@ -651,8 +655,8 @@ static posenc_status bind_to(listener *l, const char *setting, const char *text,
         return posenc_fail(err, PE_INVALID, "INVALID_ADDRESS", setting, text, "an address that resolves");
     for (struct addrinfo *a = list; a && l->fd < 0; a = a->ai_next) {
         int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
-        if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) && !bind(fd, a->ai_addr, a->ai_addrlen)
-            && !listen(fd, SOMAXCONN))
+        if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) && !bind(fd, a->ai_addr, a->ai_addrlen) &&
+            !listen(fd, SOMAXCONN))
             l->fd = fd;
         else
             error = errno;
@@ -661,7 +665,8 @@ static posenc_status bind_to(listener *l, const char *setting, const char *text,
     }
     freeaddrinfo(list);
     if (l->fd < 0)
-        return posenc_fail(err, PE_PRECONDITION, "CANNOT_LISTEN", setting, text, "an address that can be bound: %s", strerror(error));
+        return posenc_fail(err, PE_PRECONDITION, "CANNOT_LISTEN", setting, text, "an address that can be bound: %s",
+                           strerror(error));
     name_address(l);
     return PE_OK;
 }
@@ -683,15 +688,15 @@ static struct MHD_Daemon *start_daemon(listener *l, const pe_guard_limits *limit
     OPTION(CONNECTION_TIMEOUT, (unsigned)((c->keep_alive_ms + 999) / 1000), NULL);
     OPTION(CONNECTION_MEMORY_LIMIT, pe_guard_memory(limits), NULL);
     OPTION(SIGPIPE_HANDLED_BY_APP, 1, NULL);
-    if (threads > 1)                    /* for one thread it must not be set */
+    if (threads > 1) /* for one thread it must not be set */
         OPTION(THREAD_POOL_SIZE, threads, NULL);
     OPTION(END, 0, NULL);
 #undef OPTION
-    return MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
-                            NULL, NULL, on_request, l, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_ARRAY, o,
-                            MHD_OPTION_URI_LOG_CALLBACK, on_target, l, MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL,
-                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, l,
-                            MHD_OPTION_END);
+    return MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL,
+        NULL, on_request, l, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_ARRAY, o, MHD_OPTION_URI_LOG_CALLBACK,
+        on_target, l, MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, l, MHD_OPTION_END);
 }
 
 static bool make_pages(pe_http *h)
@@ -808,7 +813,7 @@ void pe_http_stop(pe_http *h)
     if (!h)
         return;
     end_waits(h);
-    pe_http_drain(h, pe_now_ns() + 200000000);  /* the answers to those */
+    pe_http_drain(h, pe_now_ns() + 200000000); /* the answers to those */
     if (h->keeping) {
         atomic_store(&h->ending, true);
         eventfd_write(h->wake, 1);

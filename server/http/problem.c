@@ -33,8 +33,8 @@ static json_t *faults(const posenc_error *err)
     json_t *list = json_array();
     for (unsigned i = 0; i < err->n; i++) {
         const posenc_fault *f = &err->fault[i];
-        json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o}", "field", text(f->field), "value", text(f->value), "reason",
-                                              text(f->reason), "allowed", text(f->allowed)));
+        json_array_append_new(list, json_pack("{s:o, s:o, s:o, s:o}", "field", text(f->field), "value", text(f->value),
+                                              "reason", text(f->reason), "allowed", text(f->allowed)));
     }
     return list;
 }
@@ -50,13 +50,14 @@ char *pe_problem_text(int status, const char *code, const posenc_error *err, con
     const char *reason = reason_of(err);
     snprintf(urn, sizeof urn, "urn:posenc:error:%s", spell(reason, '-', word));
     snprintf(instance, sizeof instance, "urn:posenc:request:%s", request_id);
-    if (err->status == PE_INTERNAL)     /* no internals: the log knows more under this id */
+    if (err->status == PE_INTERNAL) /* no internals: the log knows more under this id */
         snprintf(detail, sizeof detail, "A fault of the program; please quote %s.", request_id);
     else
         posenc_error_text(err, detail, sizeof detail);
     json_t *list = err->status == PE_INTERNAL ? json_array() : faults(err);
-    json_t *o = json_pack("{s:s, s:s, s:i, s:o, s:s, s:s, s:s, s:o}", "type", urn, "title", spell(reason, ' ', title), "status", status,
-                          "detail", text(detail), "instance", instance, "code", code, "reason", reason, "errors", list);
+    json_t *o = json_pack("{s:s, s:s, s:i, s:o, s:s, s:s, s:s, s:o}", "type", urn, "title", spell(reason, ' ', title),
+                          "status", status, "detail", text(detail), "instance", instance, "code", code, "reason", reason,
+                          "errors", list);
     char *s = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     return s;

@@ -18,7 +18,7 @@ static const char *const own_names[] = { "rows", "data", "tensors", "explain", "
 
 typedef struct reading {
     pe_exchange *x;
-    unsigned known, seen;       /* which of own_names there are here, and were given */
+    unsigned known, seen; /* which of own_names there are here, and were given */
 } reading;
 
 static posenc_status fault(reading *r, const char *name, const char *value, const char *allowed)
@@ -28,7 +28,7 @@ static posenc_status fault(reading *r, const char *name, const char *value, cons
 
 static posenc_status set_data(reading *r, const char *value)
 {
-    static const char *const words[] = { "nested", "flat", "base64" };      /* as posenc_json_data */
+    static const char *const words[] = { "nested", "flat", "base64" }; /* as posenc_json_data */
     pe_asked *a = &r->x->asked;
     for (int i = 0; i < 3; i++)
         if (!strcmp(value, words[i])) {
@@ -48,9 +48,11 @@ static posenc_status set_tensors(reading *r, const char *value)
     if (!*value)
         return fault(r, "tensors", value, "names of outputs, separated by commas");
     if (a->tensor[0])
-        return posenc_fail(&r->x->error, PE_INVALID, "NOT_APPLICABLE", "tensors", value, "only where the path names no tensor");
+        return posenc_fail(&r->x->error, PE_INVALID, "NOT_APPLICABLE", "tensors", value,
+                           "only where the path names no tensor");
     if (used + strlen(value) + 2 > sizeof a->tensors)
-        return posenc_fail(&r->x->error, PE_LIMIT, "LIMIT_EXCEEDED", "tensors", value, "less than %zu bytes", sizeof a->tensors);
+        return posenc_fail(&r->x->error, PE_LIMIT, "LIMIT_EXCEEDED", "tensors", value, "less than %zu bytes",
+                           sizeof a->tensors);
     snprintf(a->tensors + used, sizeof a->tensors - used, "%s%s", used ? "," : "", value);
     return PE_OK;
 }
@@ -64,7 +66,7 @@ static posenc_status set_bool(reading *r, const char *name, const char *value, b
 static posenc_status set_own(reading *r, unsigned which, const char *name, const char *value)
 {
     pe_asked *a = &r->x->asked;
-    if (r->seen & which && which != TENSORS)        /* a list may be repeated */
+    if (r->seen & which && which != TENSORS) /* a list may be repeated */
         return posenc_fail(&r->x->error, PE_INVALID, "DUPLICATE_PARAMETER", name, "given twice", "once");
     r->seen |= which;
     switch (which) {
@@ -117,10 +119,12 @@ static posenc_status unknown(reading *r, const char *name)
     for (size_t i = 0; i < sizeof own_names / sizeof own_names[0]; i++)
         if (r->known & 1u << i)
             l.own[l.nown++] = own_names[i];
-    const char *near = posenc_nearest(name, name_at, &l, l.nown + (q ? q->r.encoding->table.nrows + posenc_common_table.nrows : 0));
+    const char *near = posenc_nearest(name, name_at, &l,
+                                      l.nown + (q ? q->r.encoding->table.nrows + posenc_common_table.nrows : 0));
     for (size_t i = 0; near && i < l.nown; i++)
         if (near == l.own[i])
-            return posenc_fail(&r->x->error, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "did you mean %s?", near);
+            return posenc_fail(&r->x->error, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "did you mean %s?",
+                               near);
     if (q)
         return posenc_unknown(&q->r.encoding->table, &posenc_common_table, name, &r->x->error);
     if (!l.nown)
@@ -245,8 +249,9 @@ static posenc_status read_tensors(pe_exchange *x)
     if (!bytes)
         return posenc_fail(&x->error, PE_BUSY, "OUT_OF_MEMORY", "body", posenc_text("%zu bytes", x->body_size).s,
                            "a smaller body, or try again");
-    posenc_status st = x->media == PE_MEDIA_NPZ ? posenc_read_npz(bytes, x->body_size, "body", &t, &n, q->arena, &x->error)
-                                                : posenc_read_safetensors(bytes, x->body_size, "body", &t, &n, q->arena, &x->error);
+    posenc_status st = x->media == PE_MEDIA_NPZ
+                           ? posenc_read_npz(bytes, x->body_size, "body", &t, &n, q->arena, &x->error)
+                           : posenc_read_safetensors(bytes, x->body_size, "body", &t, &n, q->arena, &x->error);
     return st ? st : posenc_request_tensors(q, t, n, x->asked.num_nodes, x->asked.directed, &x->error);
 }
 
@@ -310,7 +315,7 @@ posenc_status pe_select(pe_exchange *x, const posenc_result *shape)
     memcpy(list, a->tensors, sizeof list);
     for (char *name = strtok_r(list, ",", &save); name; name = strtok_r(NULL, ",", &save))
         st = graver(st, select_one(x, shape, name));
-    if (a->selection.tensors == (1u << shape->ntensors) - 1)    /* all is all: one tag, one container */
+    if (a->selection.tensors == (1u << shape->ntensors) - 1) /* all is all: one tag, one container */
         a->selection.tensors = 0;
     if (a->format == PE_json)
         a->selection.json_limit = pe_service_config(x->service)->max_json_elements;

@@ -13,13 +13,17 @@ static pe_handler index_page, list_page, encoding_page, capabilities, livez, rea
 static const pe_route routes[] = {
     { PE_GET, PE_EVERYWHERE, true, "/", index_page, "this list" },
     { PE_GET, PE_PUBLIC, false, "/v1/encodings", list_page, "every encoding: parameters, outputs, source, an example" },
-    { PE_GET, PE_PUBLIC, false, "/v1/encodings/{name}", encoding_page, "one encoding, with a JSON Schema of its parameters" },
+    { PE_GET, PE_PUBLIC, false, "/v1/encodings/{name}", encoding_page,
+      "one encoding, with a JSON Schema of its parameters" },
     { PE_GET | PE_POST, PE_PUBLIC, false, "/v1/encodings/{name}.{ext}", pe_run_encoding,
       "all tensors of an encoding; parameters in the query, or POST a JSON, safetensors or npz body" },
-    { PE_GET | PE_POST, PE_PUBLIC, false, "/v1/encodings/{name}/{tensor}.{ext}", pe_run_encoding, "one tensor of an encoding" },
-    { PE_GET, PE_PUBLIC, false, "/v1/results/{digest}.{ext}", pe_run_result, "a result by the digest of its request, while it is cached" },
+    { PE_GET | PE_POST, PE_PUBLIC, false, "/v1/encodings/{name}/{tensor}.{ext}", pe_run_encoding,
+      "one tensor of an encoding" },
+    { PE_GET, PE_PUBLIC, false, "/v1/results/{digest}.{ext}", pe_run_result,
+      "a result by the digest of its request, while it is cached" },
     { PE_GET, PE_PUBLIC, false, "/v1/results/{digest}/{tensor}.{ext}", pe_run_result, "one tensor of it" },
-    { PE_GET, PE_PUBLIC, false, "/v1/capabilities", capabilities, "limits in force, encodings and revisions, dtypes, formats, build" },
+    { PE_GET, PE_PUBLIC, false, "/v1/capabilities", capabilities,
+      "limits in force, encodings and revisions, dtypes, formats, build" },
     { PE_GET, PE_EVERYWHERE, true, "/livez", livez, "200 while the server's loops turn" },
     { PE_GET, PE_EVERYWHERE, true, "/readyz", readyz, "200 when requests are taken; ?verbose says why not" },
     { PE_GET, PE_EVERYWHERE, true, "/startupz", startupz, "200 once the server has started" },
@@ -60,7 +64,8 @@ static bool take_names(pe_asked *a, const char *path_template, const pe_span *sp
 static void refuse_path(pe_exchange *x)
 {
     bool plain = pe_path_plain(x->path);
-    pe_refuse(x, plain ? 404 : 400, plain ? "NOT_FOUND" : "INVALID_ARGUMENT", plain ? "UNKNOWN_ROUTE" : "INVALID_PATH", "path", x->path,
+    pe_refuse(x, plain ? 404 : 400, plain ? "NOT_FOUND" : "INVALID_ARGUMENT", plain ? "UNKNOWN_ROUTE" : "INVALID_PATH",
+              "path", x->path,
               plain ? "a path that GET / lists" : "segments of letters, digits, - . _ ~, none of them empty, . or ..");
 }
 
@@ -101,7 +106,8 @@ static void check_names(pe_exchange *x)
     if (!a->ext[0] || posenc_format_named(a->ext, &a->format))
         return;
     for (int f = 0; f < PE_NFORMATS; f++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", f ? ", " : "one of: ", posenc_format_name((posenc_format)f));
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+                                 f ? ", " : "one of: ", posenc_format_name((posenc_format)f));
     pe_refuse(x, 406, "INVALID_ARGUMENT", "UNKNOWN_CONTAINER", "ext", a->ext, list);
 }
 
@@ -126,7 +132,7 @@ void pe_route_find(pe_exchange *x)
             return;
         }
         others |= r->methods;
-        x->route = r;                   /* metrics name the template, whatever the method */
+        x->route = r; /* metrics name the template, whatever the method */
     }
     if (others)
         refuse_method(x, others);
@@ -144,10 +150,11 @@ static enum MHD_Result index_page(pe_exchange *x)
         n += (size_t)snprintf(text, 4096, "posencd %s: positional encodings, computed exactly\n\n", POSENC_VERSION);
     for (size_t i = 0; text && i < NROUTES; i++)
         if (served_here(x, &routes[i]) && n < 3900)
-            n += (size_t)snprintf(text + n, 4096 - n, "%-9s %-38s %s\n", routes[i].methods & PE_POST ? "GET, POST" : "GET", routes[i].path,
-                                  routes[i].summary);
+            n += (size_t)snprintf(text + n, 4096 - n, "%-9s %-38s %s\n", routes[i].methods & PE_POST ? "GET, POST" : "GET",
+                                  routes[i].path, routes[i].summary);
     if (text)
-        snprintf(text + n, 4096 - n, "\n{ext}: json npy npz safetensors bin csv. For example /v1/encodings/sinusoidal.npy?%s\n",
+        snprintf(text + n, 4096 - n,
+                 "\n{ext}: json npy npz safetensors bin csv. For example /v1/encodings/sinusoidal.npy?%s\n",
                  posenc_encoding_named("sinusoidal") ? posenc_encoding_named("sinusoidal")->example : "");
     return pe_answer_text(x, 200, "text/plain; charset=utf-8", text, "no-cache");
 }

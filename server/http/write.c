@@ -19,7 +19,7 @@ static const char fresh[] = "public, max-age=300, stale-while-revalidate=86400";
 
 /* A response under construction. A header that found no memory makes the whole answer fail. */
 typedef struct reply {
-    struct MHD_Response *r;     /* NULL: no memory */
+    struct MHD_Response *r; /* NULL: no memory */
     bool failed;
 } reply;
 
@@ -99,10 +99,7 @@ bool pe_fails_match(pe_exchange *x, const char *etag)
     return q.present && !q.listed && x->method != PE_POST;
 }
 
-static bool wants_gzip(pe_exchange *x)
-{
-    return pe_accepts_gzip(pe_header(x, "Accept-Encoding"));
-}
+static bool wants_gzip(pe_exchange *x) { return pe_accepts_gzip(pe_header(x, "Accept-Encoding")); }
 
 /* ---- compression ---- */
 
@@ -127,7 +124,7 @@ static unsigned char *deflate_pieces(const posenc_piece *piece, size_t n, uint64
         while (z.avail_in && (state = deflate(&z, Z_NO_FLUSH)) == Z_OK && z.avail_out)
             ;
         if (z.avail_in)
-            state = Z_BUF_ERROR;        /* larger than before */
+            state = Z_BUF_ERROR; /* larger than before */
     }
     if (state == Z_OK)
         state = deflate(&z, Z_FINISH);
@@ -139,10 +136,7 @@ static unsigned char *deflate_pieces(const posenc_piece *piece, size_t n, uint64
     return NULL;
 }
 
-bool pe_compresses(const pe_exchange *x, uint64_t size)
-{
-    return x->gzip && size >= GZIP_MIN && size <= GZIP_MAX;
-}
+bool pe_compresses(const pe_exchange *x, uint64_t size) { return x->gzip && size >= GZIP_MIN && size <= GZIP_MAX; }
 
 void pe_compress(pe_exchange *x)
 {
@@ -193,7 +187,9 @@ void pe_make_etag(pe_exchange *x, const char *digest)
     if (sel->rows)
         snprintf(rows, sizeof rows, ".r%lld-%lld", (long long)sel->row_begin, (long long)sel->row_end);
     snprintf(x->etag, sizeof x->etag, "\"%s.%s%s%s%s\"", digest, posenc_format_name(x->asked.format), part, rows,
-             sel->data == PE_JSON_FLAT ? ".flat" : sel->data == PE_JSON_BASE64 ? ".base64" : "");
+             sel->data == PE_JSON_FLAT     ? ".flat"
+             : sel->data == PE_JSON_BASE64 ? ".base64"
+                                           : "");
     x->gzip = (x->asked.format == PE_json || x->asked.format == PE_csv) && wants_gzip(x);
 }
 
@@ -205,8 +201,8 @@ const pe_representation *pe_made_already(pe_exchange *x)
         return NULL;
     pthread_mutex_lock(&e->lock);
     const pe_representation *r = e->representations;
-    while (r && (r->format != x->asked.format || r->selection.tensors != sel->tensors || r->selection.data != sel->data
-                 || r->selection.json_limit != sel->json_limit))
+    while (r && (r->format != x->asked.format || r->selection.tensors != sel->tensors || r->selection.data != sel->data ||
+                 r->selection.json_limit != sel->json_limit))
         r = r->next;
     pthread_mutex_unlock(&e->lock);
     return r;
@@ -268,7 +264,9 @@ static void put_location(reply *a, pe_exchange *x, const char *digest)
         return;
     if (q->selection.rows)
         snprintf(rows, sizeof rows, "rows=%lld:%lld", (long long)q->selection.row_begin, (long long)q->selection.row_end);
-    const char *data = q->selection.data == PE_JSON_FLAT ? "data=flat" : q->selection.data == PE_JSON_BASE64 ? "data=base64" : "";
+    const char *data = q->selection.data == PE_JSON_FLAT     ? "data=flat"
+                       : q->selection.data == PE_JSON_BASE64 ? "data=base64"
+                                                             : "";
     const char *part[] = { rows, data, q->tensors };
     int n = snprintf(url, sizeof url, "/v1/results/%s%s%s.%s", digest, q->tensor[0] ? "/" : "", q->tensor, q->ext);
     bool first = true;
@@ -284,9 +282,10 @@ static void put_location(reply *a, pe_exchange *x, const char *digest)
 static void put_timing(reply *a, const pe_exchange *x)
 {
     char text[160];
-    long long q = (long long)(x->call.queue_s * 1e6), c = (long long)(x->call.compute_s * 1e6), e = (long long)(x->encode_s * 1e6);
-    snprintf(text, sizeof text, "queue;dur=%lld.%03lld, compute;dur=%lld.%03lld, encode;dur=%lld.%03lld", q / 1000, q % 1000, c / 1000,
-             c % 1000, e / 1000, e % 1000);
+    long long q = (long long)(x->call.queue_s * 1e6), c = (long long)(x->call.compute_s * 1e6),
+              e = (long long)(x->encode_s * 1e6);
+    snprintf(text, sizeof text, "queue;dur=%lld.%03lld, compute;dur=%lld.%03lld, encode;dur=%lld.%03lld", q / 1000, q % 1000,
+             c / 1000, c % 1000, e / 1000, e % 1000);
     header(a, "Server-Timing", text);
 }
 
@@ -303,10 +302,11 @@ static void put_result(reply *a, pe_exchange *x, const char *digest, const posen
     snprintf(text, sizeof text, "%s%s", x->asked.pinned ? immutable : fresh, sized ? ", no-transform" : "");
     header(a, "Cache-Control", text);
     header(a, "Vary", "Accept-Encoding");
-    header(a, "Cache-Status", !word || !strcmp(word, "miss") ? "posenc; fwd=miss"
-                              : !strcmp(word, "hit")         ? "posenc; hit; detail=memory"
-                              : !strcmp(word, "digest")      ? "posenc; hit; detail=digest"
-                                                             : "posenc; fwd=miss; collapsed");
+    header(a, "Cache-Status",
+           !word || !strcmp(word, "miss") ? "posenc; fwd=miss"
+           : !strcmp(word, "hit")         ? "posenc; hit; detail=memory"
+           : !strcmp(word, "digest")      ? "posenc; hit; detail=digest"
+                                          : "posenc; fwd=miss; collapsed");
     header(a, "Posenc-Digest", digest);
     put_timing(a, x);
     put_location(a, x, digest);
@@ -386,7 +386,7 @@ static reply from_pieces(pe_exchange *x, uint64_t first, uint64_t n)
         return a;
     *h = (hold){ x->entry, x->own };
     a.r = MHD_create_response_from_iovec(v, count, let_go, h);
-    if (a.r) {                          /* both are the response's now */
+    if (a.r) { /* both are the response's now */
         pe_entry_ref(x->entry);
         x->own = NULL;
     } else {
@@ -429,7 +429,7 @@ enum MHD_Result pe_answer_result(pe_exchange *x)
     if (range == PE_RANGE_OUTSIDE) {
         pe_refuse(x, 416, "OUT_OF_RANGE", "RANGE_NOT_SATISFIABLE", "Range", pe_header(x, "Range"),
                   posenc_text("bytes within 0 .. %llu", (unsigned long long)(size ? size - 1 : 0)).s);
-        x->sent = size;                 /* for Content-Range */
+        x->sent = size; /* for Content-Range */
         return pe_answer_error(x);
     }
     bool part = range == PE_RANGE_PART;
@@ -448,7 +448,7 @@ enum MHD_Result pe_answer_head(pe_exchange *x, int status, uint64_t size)
 {
     const posenc_request *r = x->request ? &x->request->r : NULL;
     reply a = from_size(size == UINT64_MAX ? MHD_SIZE_UNKNOWN : size);
-    if (a.r && size == UINT64_MAX)      /* no length, no chunks: the end of the connection ends the answer */
+    if (a.r && size == UINT64_MAX) /* no length, no chunks: the end of the connection ends the answer */
         MHD_set_response_options(a.r, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
     if (!x->made)
         x->made = pe_made_already(x);
@@ -519,8 +519,8 @@ enum MHD_Result pe_answer_text(pe_exchange *x, int status, const char *media, ch
 
 /* ---- errors ---- */
 
-posenc_status pe_refuse(pe_exchange *x, int status, const char *code, const char *reason, const char *field, const char *value,
-                        const char *allowed)
+posenc_status pe_refuse(pe_exchange *x, int status, const char *code, const char *reason, const char *field,
+                        const char *value, const char *allowed)
 {
     x->refused = true;
     x->refusal_status = status;
@@ -531,12 +531,14 @@ posenc_status pe_refuse(pe_exchange *x, int status, const char *code, const char
 
 enum MHD_Result pe_answer_error(pe_exchange *x)
 {
-    static char fallback[] = "{\"title\":\"Out of memory\",\"status\":503,\"code\":\"UNAVAILABLE\",\"reason\":\"OUT_OF_MEMORY\"}";
+    static char fallback[] =
+        "{\"title\":\"Out of memory\",\"status\":503,\"code\":\"UNAVAILABLE\",\"reason\":\"OUT_OF_MEMORY\"}";
     bool own = x->refused && x->refusal_status;
     int status = own ? x->refusal_status : posenc_status_http(x->error.status);
     char range[48];
     snprintf(range, sizeof range, "bytes */%llu", (unsigned long long)x->sent);
-    char *text = pe_problem_text(status, own ? x->refusal_code : posenc_status_code(x->error.status), &x->error, x->request_id);
+    char *text = pe_problem_text(status, own ? x->refusal_code : posenc_status_code(x->error.status), &x->error,
+                                 x->request_id);
     if (!text)
         status = 503;
     const char *body = text ? text : fallback;

@@ -58,7 +58,7 @@ static double fill(const void *arg)
 {
     size_t n = *(const size_t *)arg;
     char *p = malloc(n);
-    memset(p, 1, n);                    /* the pages are there before the clock starts */
+    memset(p, 1, n); /* the pages are there before the clock starts */
     double t = cpu();
     for (int i = 0; i < 10; i++) {
         memset(p, i, n);
@@ -139,8 +139,8 @@ int main(int argc, char **argv)
              far = { "sinusoidal", "embedding_dim=1024&num_positions=2048&offset=100000000", NULL },
              small = { "sinusoidal", "embedding_dim=64&num_positions=16", NULL }, mol = { "laplacian", "k=8", &batch },
              large = { "laplacian", "k=8", &grid20k };
-    double store = median(fill, &bytes), t = median(encode, &table), t_far = median(encode, &far), t_small = median(encode, &small),
-           t_mol = median(encode, &mol), t_large = median(encode, &large);
+    double store = median(fill, &bytes), t = median(encode, &table), t_far = median(encode, &far),
+           t_small = median(encode, &small), t_mol = median(encode, &mol), t_large = median(encode, &large);
 
     posenc_error err = { 0 };
     pe_config config;
@@ -166,7 +166,8 @@ int main(int argc, char **argv)
     printf("| sinusoidal 16 x 64, resolved and computed | %.1f us | |\n", t_small * 1e6);
     printf("| the same as a memory hit | %.2f us | 1/%.0f of computing it |\n", hit * 1e6, t_small / hit);
     printf("| laplacian k=8, 1,000 trees of 8 to 39 nodes | %.1f us a graph | |\n", t_mol * 1e3);
-    printf("| laplacian k=8, grid of 141 x 141 | %.2f s | %.0f x a molecule-sized graph |\n", t_large, t_large / (t_mol / 1000));
+    printf("| laplacian k=8, grid of 141 x 141 | %.2f s | %.0f x a molecule-sized graph |\n", t_large,
+           t_large / (t_mol / 1000));
 
     pe_request_unref(s.request);
     pe_service_free(s.service);

@@ -35,7 +35,7 @@ static const posenc_encoding encoding = { .name = "trial", .revision = 1, .input
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     posenc_arena *a = posenc_arena_new(1 << 24);
-    char *body = malloc(size ? size : 1);       /* freed before the request is looked at: nothing may point into it */
+    char *body = malloc(size ? size : 1); /* freed before the request is looked at: nothing may point into it */
     trial p;
     posenc_error err = { 0 };
     double sum = 0;
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             sum += posenc_tensor_get(&p.table, i);
         sum += p.label ? (double)strlen(p.label) : 0;
     }
-    *(volatile double *)&sum = sum;             /* the sum is read so that the loops stay */
+    *(volatile double *)&sum = sum; /* the sum is read so that the loops stay */
     posenc_arena_free(a);
     return 0;
 }

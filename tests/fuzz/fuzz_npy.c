@@ -22,8 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 0; file && i < d.npieces; p += d.piece[i++].size)
             memcpy(p, d.piece[i].data, (size_t)d.piece[i].size);
         if (file && posenc_read_npy(file, (size_t)d.size, "body", &again, a, NULL) == PE_OK) {
-            if (again.dtype != t.dtype || again.rank != t.rank || memcmp(again.shape, t.shape, sizeof t.shape) != 0
-                || (posenc_tensor_size(&t) && memcmp(again.data, t.data, (size_t)posenc_tensor_size(&t)) != 0))
+            if (again.dtype != t.dtype || again.rank != t.rank || memcmp(again.shape, t.shape, sizeof t.shape) != 0 ||
+                (posenc_tensor_size(&t) && memcmp(again.data, t.data, (size_t)posenc_tensor_size(&t)) != 0))
                 abort();
         } else if (file && size < 1 << 20) {
             abort();

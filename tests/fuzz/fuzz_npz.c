@@ -26,6 +26,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     }
     posenc_arena_free(a);
-    *(volatile unsigned *)&sum = sum;     /* the sum is read so that the loop stays */
+    *(volatile unsigned *)&sum = sum; /* the sum is read so that the loop stays */
     return 0;
 }

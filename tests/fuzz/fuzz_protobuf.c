@@ -24,7 +24,7 @@ static void say(const posenc_error *err)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     posenc_arena *a = posenc_arena_new(MEMORY);
-    uint8_t *bytes = malloc(size ? size : 1);       /* freed before the request is used: nothing may point into it */
+    uint8_t *bytes = malloc(size ? size : 1); /* freed before the request is used: nothing may point into it */
     posenc_request r = { 0 };
     posenc_error err = { 0 };
     posenc_selection sel;
@@ -34,14 +34,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size = LONGEST;
     if (size)
         memcpy(bytes, data, size);
-    Posenc__V1__EncodeRequest *m =
-        (Posenc__V1__EncodeRequest *)pe_reflect_unpack(&posenc__v1__encode_request__descriptor, bytes, size, a, &err);
+    Posenc__V1__EncodeRequest *m = (Posenc__V1__EncodeRequest *)pe_reflect_unpack(&posenc__v1__encode_request__descriptor,
+                                                                                  bytes, size, a, &err);
     free(bytes);
     if (posenc_arena_used(a) > 64 * size + (1 << 20))
         abort();
     if (m) {
         pe_reflect_request(m, &r, a, &err);
-        bool small = !r.graph || posenc_graph_nodes(r.graph) <= MAX_ROWS;      /* as the service's limits */
+        bool small = !r.graph || posenc_graph_nodes(r.graph) <= MAX_ROWS; /* as the service's limits */
         if (r.encoding && small && !posenc_resolve(&r, &err))
             pe_reflect_selection(m, &r, &sel, &err);
     }

@@ -22,7 +22,7 @@ static void start(void)
 {
     static pe_config config;
     static char *argv[] = { (char *)"posencd" };
-    static posenc_arena *a;             /* lives as long as the process, like the service */
+    static posenc_arena *a; /* lives as long as the process, like the service */
     posenc_error err = { 0 };
     pe_config_mode mode;
     a = posenc_arena_new(1 << 20);
@@ -42,7 +42,7 @@ static void read_query(const char *s, const char *encoding)
     if (x.error.n) {
         char *text = pe_problem_text(400, "INVALID_ARGUMENT", &x.error, "id");
         json_t *o = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-        must(o != NULL);                /* whatever was quoted, it is JSON */
+        must(o != NULL); /* whatever was quoted, it is JSON */
         json_decref(o);
         free(text);
     }
@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         start();
     if (!size)
         return 0;
-    char *s = malloc(size);             /* exactly as long as the text: a step too far is seen */
+    char *s = malloc(size); /* exactly as long as the text: a step too far is seen */
     must(s != NULL);
     memcpy(s, data + 1, size - 1);
     s[size - 1] = 0;

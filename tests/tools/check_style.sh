@@ -29,7 +29,7 @@ for c in lib/encodings/*.c; do
 done
 
 # lines, tabs, words
-awk 'length($0) > 140 { print FILENAME ":" FNR; bad = 1 } END { exit bad }' $sources || say "lines over 140 columns"
+awk 'length($0) > 125 { print FILENAME ":" FNR; bad = 1 } END { exit bad }' $sources || say "lines over 125 columns"
 grep -nP '\t' $sources && say "tabs in C"
 grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $(git ls-files '*.c' '*.h' '*.py' '*.sh' '*.md' Makefile 2>/dev/null | grep -vE '^(tests/tools/check_style.sh|LICENSE)$') && say "left for later"
 grep -nE '\b(printf|fprintf|fopen|socket|pthread_create)\(' $(find lib -name '*.c') && say "lib prints, opens or starts something"

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-void alloc_fail_at(long n);     /* the n-th from now returns NULL, once; 0: none */
-bool alloc_failed(void);        /* it came to that */
+void alloc_fail_at(long n); /* the n-th from now returns NULL, once; 0: none */
+bool alloc_failed(void);    /* it came to that */
 
 #endif

@@ -15,7 +15,8 @@ static posenc_status encode_examples(posenc_error *err)
     for (size_t i = 0; i < posenc_encodings(); i++) {
         const posenc_encoding *e = posenc_encoding_at(i);
         posenc_answer a;
-        posenc_status st = posenc_encode(e->name, e->example, e->input == PE_GRAPH ? posenc_example_edges() : NULL, &a, NULL, err);
+        posenc_status st = posenc_encode(e->name, e->example, e->input == PE_GRAPH ? posenc_example_edges() : NULL, &a, NULL,
+                                         err);
         if (st)
             return st;
         posenc_answer_fini(&a);
@@ -41,7 +42,8 @@ static posenc_status write_all(posenc_error *err)
 
 static posenc_status read_json(posenc_error *err)
 {
-    static const char body[] = "{\"k\": 2, \"graph\": {\"num_nodes\": 4, \"edge_index\": [[0, 1, 2], [1, 2, 3]], \"edge_weight\": [1, 2, 3]}}";
+    static const char body[] =
+        "{\"k\": 2, \"graph\": {\"num_nodes\": 4, \"edge_index\": [[0, 1, 2], [1, 2, 3]], \"edge_weight\": [1, 2, 3]}}";
     posenc_arena *a = posenc_arena_new(1 << 20);
     if (!a)
         return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more");
@@ -55,7 +57,7 @@ static posenc_status read_json(posenc_error *err)
     return st;
 }
 
-static posenc_status larger_graph(posenc_error *err)        /* one that the sparse solver takes */
+static posenc_status larger_graph(posenc_error *err) /* one that the sparse solver takes */
 {
     enum { N = 420 };
     int64_t source[N], target[N];
@@ -74,7 +76,7 @@ static posenc_status larger_chebyshev(posenc_error *err)
 {
     enum { N = 400, M = 1200 };
     int64_t source[M], target[M];
-    for (int i = 0; i < M; i++) {       /* three rings of different strides: an expander */
+    for (int i = 0; i < M; i++) { /* three rings of different strides: an expander */
         source[i] = i % N;
         target[i] = (i % N + (i < N ? 1 : i < 2 * N ? 37 : 151)) % N;
     }
@@ -96,13 +98,17 @@ static posenc_status describe(posenc_error *err)
 static const struct {
     const char *name;
     scenario *run;
-    long step;          /* look at every step-th failure: long scenarios allocate often */
-} scenarios[] = { { "examples", encode_examples, 1 }, { "write", write_all, 1 }, { "json", read_json, 1 },
-                  { "shift-invert", larger_graph, 1 }, { "chebyshev", larger_chebyshev, 1 }, { "describe", describe, 1 } };
+    long step; /* look at every step-th failure: long scenarios allocate often */
+} scenarios[] = { { "examples", encode_examples, 1 },
+                  { "write", write_all, 1 },
+                  { "json", read_json, 1 },
+                  { "shift-invert", larger_graph, 1 },
+                  { "chebyshev", larger_chebyshev, 1 },
+                  { "describe", describe, 1 } };
 
 START_TEST(nth_allocation)
 {
-    json_set_alloc_funcs(malloc, free);         /* jansson's allocations fail as well */
+    json_set_alloc_funcs(malloc, free); /* jansson's allocations fail as well */
     for (long n = 1;; n += scenarios[_i].step) {
         posenc_error err = { 0 };
         alloc_fail_at(n);
@@ -114,8 +120,8 @@ START_TEST(nth_allocation)
             break;
         }
         char text[512];
-        ck_assert_msg(st == PE_BUSY || st == PE_OK, "%s, allocation %ld: %s (%s)", scenarios[_i].name, n, posenc_status_name(st),
-                      posenc_error_text(&err, text, sizeof text));
+        ck_assert_msg(st == PE_BUSY || st == PE_OK, "%s, allocation %ld: %s (%s)", scenarios[_i].name, n,
+                      posenc_status_name(st), posenc_error_text(&err, text, sizeof text));
     }
 }
 END_TEST

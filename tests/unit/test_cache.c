@@ -64,7 +64,7 @@ START_TEST(one_flight)
     pe_flight *f = NULL, *g = NULL;
     ck_assert_int_eq(pe_cache_begin(c, r.digest, &a, &have, &f), PE_CACHE_COMPUTE);
     ck_assert_int_eq(pe_cache_begin(c, r.digest, &b, &have, &g), PE_CACHE_WAIT);
-    ck_assert(pe_cache_leave(c, &a));               /* the leader goes; the other one still waits */
+    ck_assert(pe_cache_leave(c, &a)); /* the leader goes; the other one still waits */
     ck_assert(!pe_cache_leave(c, &a));
     ck_assert_int_eq(atomic_load(&f->stop), PE_OK);
     pe_entry *e = pe_entry_new(c, &r);
@@ -89,7 +89,7 @@ START_TEST(last_one_stops_the_flight)
     ck_assert_int_eq(pe_cache_begin(c, r.digest, &a, &have, &f), PE_CACHE_COMPUTE);
     ck_assert(pe_cache_leave(c, &a));
     ck_assert_int_eq(atomic_load(&f->stop), PE_CANCELLED);
-    ck_assert_int_eq(pe_cache_begin(c, r.digest, &b, &have, &g), PE_CACHE_COMPUTE);   /* not onto the dying one */
+    ck_assert_int_eq(pe_cache_begin(c, r.digest, &b, &have, &g), PE_CACHE_COMPUTE); /* not onto the dying one */
     ck_assert_ptr_ne(f, g);
     ck_assert_ptr_null(pe_cache_publish(c, f, NULL, true));
     pe_entry *e = pe_entry_new(c, &r);
@@ -117,7 +117,7 @@ END_TEST
 
 START_TEST(budget_holds)
 {
-    pe_cache *c = pe_cache_new(400000, NULL, NULL);     /* about 50 entries of one row with their metadata */
+    pe_cache *c = pe_cache_new(400000, NULL, NULL); /* about 50 entries of one row with their metadata */
     for (int i = 0; i < 1000; i++) {
         add(c, i, 1);
         ck_assert_uint_le(held(c), 400000);
@@ -126,7 +126,7 @@ START_TEST(budget_holds)
     pe_cache_stats_get(c, &s);
     ck_assert_uint_gt(s.entries, 40);
     ck_assert_uint_gt(s.evicted_bytes, 3000000);
-    add(c, 5000, 200);                                  /* larger than the budget: served, not kept */
+    add(c, 5000, 200); /* larger than the budget: served, not kept */
     ck_assert(!holds(c, 5000, 200));
     pe_cache_free(c);
 }
@@ -142,7 +142,7 @@ START_TEST(pinned_counts)
     for (int i = 1; i < 300; i++)
         add(c, i, 1);
     ck_assert_uint_le(held(c), 400000);
-    ck_assert(!pe_cache_reserve(c, 300000));            /* what is being sent can't be freed */
+    ck_assert(!pe_cache_reserve(c, 300000)); /* what is being sent can't be freed */
     pe_entry_unref(e);
     ck_assert(pe_cache_reserve(c, 300000));
     pe_cache_release(c, 300000);
@@ -154,12 +154,12 @@ START_TEST(scan_resistance)
 {
     pe_cache *c = pe_cache_new(20000000, NULL, NULL);
     for (int round = 0; round < 4; round++)
-        for (int i = 0; i < 500; i++) {                 /* a working set that is asked again */
+        for (int i = 0; i < 500; i++) { /* a working set that is asked again */
             add(c, i, 1);
             posenc_request r = request(i, 1);
             pe_entry_unref(pe_cache_get(c, r.digest, true));
         }
-    for (int i = 1000; i < 9000; i++)                   /* a scan three times the budget */
+    for (int i = 1000; i < 9000; i++) /* a scan three times the budget */
         add(c, i, 1);
     int kept = 0;
     for (int i = 0; i < 500; i++)
@@ -188,7 +188,7 @@ START_TEST(representations)
     ck_assert_int_eq(pe_entry_write(e, PE_npy, &all, &y, &own, &err), PE_OK);
     ck_assert_ptr_eq(x, y);
     ck_assert_ptr_null(own);
-    ck_assert_uint_gt(held(c), before);                 /* charged */
+    ck_assert_uint_gt(held(c), before); /* charged */
     ck_assert_uint_eq(x->document.size, 128 + 4 * 8 * 4);
     ck_assert_int_eq(pe_entry_write(e, PE_npy, &rows, &y, &own, &err), PE_OK);
     ck_assert_ptr_eq(y, own);
@@ -232,13 +232,13 @@ START_TEST(long_jobs_leave_a_thread)
     ck_assert(pe_pool_submit(p, false, short_job, NULL));
     for (int i = 0; i < 2000 && !atomic_load(&ran); i++)
         usleep(1000);
-    ck_assert_int_eq(atomic_load(&ran), 1);             /* although four long ones came before */
+    ck_assert_int_eq(atomic_load(&ran), 1); /* although four long ones came before */
     int room = 0;
     while (pe_pool_submit(p, true, long_job, NULL))
         room++;
-    ck_assert_int_eq(room, 3);                          /* the queue is bounded: 3 wait, 3 more fit */
+    ck_assert_int_eq(room, 3); /* the queue is bounded: 3 wait, 3 more fit */
     atomic_store(&release, 1);
-    pe_pool_free(p);                                    /* runs what is queued */
+    pe_pool_free(p); /* runs what is queued */
     ck_assert_int_eq(atomic_load(&ran), 1 + 4 + 3);
     ck_assert_int_eq(atomic_load(&most), 1);
 }

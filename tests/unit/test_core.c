@@ -32,7 +32,7 @@ START_TEST(error_collects)
     posenc_error_text(&err, text, sizeof text);
     ck_assert_ptr_nonnull(strstr(text, "field: got 1, allowed: allowed 1"));
     ck_assert_ptr_nonnull(strstr(text, "and 2 more"));
-    posenc_error_text(&err, text, 7);           /* a short buffer is cut, not overrun */
+    posenc_error_text(&err, text, 7); /* a short buffer is cut, not overrun */
     ck_assert_uint_le(strlen(text), 6);
 }
 END_TEST
@@ -61,8 +61,8 @@ START_TEST(arena)
     for (int i = 0; i < 100; i++)
         ck_assert_int_eq(p[i], 0);
     ck_assert_ptr_nonnull(posenc_alloc(a, 900000));
-    ck_assert_ptr_null(posenc_alloc(a, 200000));        /* over the limit */
-    ck_assert_ptr_nonnull(posenc_alloc(a, 10000));      /* what is left can still be had */
+    ck_assert_ptr_null(posenc_alloc(a, 200000));   /* over the limit */
+    ck_assert_ptr_nonnull(posenc_alloc(a, 10000)); /* what is left can still be had */
     ck_assert_ptr_null(posenc_alloc(a, SIZE_MAX));
     ck_assert_uint_le(posenc_arena_used(a), 1 << 20);
     ck_assert_str_eq(posenc_strdup(a, "hello", 4), "hell");
@@ -88,10 +88,10 @@ START_TEST(float16_rounds_once)
     ck_assert_uint_eq(half_of(PE_float16, 65519.999), 0x7bff);
     ck_assert_uint_eq(half_of(PE_float16, 65520), 0x7c00);
     ck_assert_uint_eq(half_of(PE_float16, 0x1p-24), 1);
-    ck_assert_uint_eq(half_of(PE_float16, 0x1p-25), 0);             /* tie to even */
+    ck_assert_uint_eq(half_of(PE_float16, 0x1p-25), 0); /* tie to even */
     ck_assert_uint_eq(half_of(PE_float16, 0x1.0000001p-25), 1);
-    ck_assert_uint_eq(half_of(PE_float16, 1 + 0x1p-11), 0x3c00);    /* tie to even */
-    ck_assert_uint_eq(half_of(PE_float16, 1 + 0x1p-11 + 0x1p-40), 0x3c01);  /* through float32 it would be a tie */
+    ck_assert_uint_eq(half_of(PE_float16, 1 + 0x1p-11), 0x3c00);           /* tie to even */
+    ck_assert_uint_eq(half_of(PE_float16, 1 + 0x1p-11 + 0x1p-40), 0x3c01); /* through float32 it would be a tie */
     ck_assert_uint_eq(half_of(PE_float16, -0.0), 0x8000);
     ck_assert_uint_eq(half_of(PE_float16, (double)INFINITY), 0x7c00);
     ck_assert_uint_eq(half_of(PE_float16, (double)NAN) & 0x7e00, 0x7e00);
@@ -103,7 +103,7 @@ START_TEST(float16_rounds_once)
 }
 END_TEST
 
-START_TEST(float16_all_values)      /* every one of the 65,536 widens and rounds back to itself */
+START_TEST(float16_all_values) /* every one of the 65,536 widens and rounds back to itself */
 {
     static const posenc_dtype types[] = { PE_float16, PE_bfloat16 };
     for (uint32_t i = 0; i < 65536; i++) {
@@ -164,15 +164,41 @@ typedef struct text_case {
 } text_case;
 
 static const text_case text_cases[] = {
-    { "dim", "8", true },         { "dim", "1e1", true },      { "dim", "8.0", true },       { "dim", "8.5", false },
-    { "dim", "0", false },        { "dim", "65", false },      { "dim", "", false },         { "dim", " 8", false },
-    { "dim", "9223372036854775808", false },                   { "dim", "-1", false },       { "dim", "true", false },
-    { "base", "1e4", true },      { "base", "0x1.388p+13", true }, { "base", "inf", false }, { "base", "nan", false },
-    { "base", "1e400", false },   { "base", "1,2", false },    { "base", "+5", true },       { "base", "e5", false },
-    { "pad", "nan", true },       { "pad", "-0", true },       { "pad", "infinity", false }, { "flag", "true", true },
-    { "flag", "True", false },    { "flag", "1", false },      { "kind", "scaled", true },   { "kind", "SCALED", false },
-    { "list", "1,2,-3.5", true }, { "list", "", false },       { "list", "1,,2", false },    { "list", "1,11", false },
-    { "model", "llama-3", true }, { "model", "", false },      { "model", "too-long-9", false }, { "model", "a b", false },
+    { "dim", "8", true },
+    { "dim", "1e1", true },
+    { "dim", "8.0", true },
+    { "dim", "8.5", false },
+    { "dim", "0", false },
+    { "dim", "65", false },
+    { "dim", "", false },
+    { "dim", " 8", false },
+    { "dim", "9223372036854775808", false },
+    { "dim", "-1", false },
+    { "dim", "true", false },
+    { "base", "1e4", true },
+    { "base", "0x1.388p+13", true },
+    { "base", "inf", false },
+    { "base", "nan", false },
+    { "base", "1e400", false },
+    { "base", "1,2", false },
+    { "base", "+5", true },
+    { "base", "e5", false },
+    { "pad", "nan", true },
+    { "pad", "-0", true },
+    { "pad", "infinity", false },
+    { "flag", "true", true },
+    { "flag", "True", false },
+    { "flag", "1", false },
+    { "kind", "scaled", true },
+    { "kind", "SCALED", false },
+    { "list", "1,2,-3.5", true },
+    { "list", "", false },
+    { "list", "1,,2", false },
+    { "list", "1,11", false },
+    { "model", "llama-3", true },
+    { "model", "", false },
+    { "model", "too-long-9", false },
+    { "model", "a b", false },
     { "input", "3", false },
 };
 
@@ -207,7 +233,7 @@ START_TEST(defaults_and_rules)
 
     err = (posenc_error){ 0 };
     posenc_set_int(&demo_table, &demo_rows[0], &d, 4, &err);
-    posenc_set_real(&demo_table, &demo_rows[3], &d, 2, &err);      /* factor without kind=scaled */
+    posenc_set_real(&demo_table, &demo_rows[3], &d, 2, &err); /* factor without kind=scaled */
     posenc_finish(&demo_table, &d, &err);
     ck_assert_uint_eq(err.n, 1);
     ck_assert_str_eq(err.fault[0].reason, "NOT_APPLICABLE");
@@ -263,11 +289,12 @@ START_TEST(every_encoding)
         ck_assert_ptr_null(posenc_row(&posenc_common_table, r->name));
         ck_assert_msg(r->min <= r->max, "%s.%s bounds", e->name, r->name);
         if (r->kind == PE_T_INT)
-            ck_assert_msg(r->min < r->max && fabs(r->min) <= 0x1p53 && fabs(r->max) <= 0x1p53, "%s.%s bounds", e->name, r->name);
+            ck_assert_msg(r->min < r->max && fabs(r->min) <= 0x1p53 && fabs(r->max) <= 0x1p53, "%s.%s bounds", e->name,
+                          r->name);
         if (r->kind == PE_T_ENUM)
             for (int k = 0; r->names[k]; k++)
-                ck_assert(strspn(r->names[k], "abcdefghijklmnopqrstuvwxyz0123456789-._") == strlen(r->names[k])
-                          || !strcmp(r->names[k], "L1") || !strcmp(r->names[k], "L2"));
+                ck_assert(strspn(r->names[k], "abcdefghijklmnopqrstuvwxyz0123456789-._") == strlen(r->names[k]) ||
+                          !strcmp(r->names[k], "L1") || !strcmp(r->names[k], "L2"));
         ck_assert_uint_eq(strspn(r->name, "abcdefghijklmnopqrstuvwxyz0123456789_L"), strlen(r->name));
         selectors += (r->flags & PE_SELECTOR) != 0;
     }
@@ -303,8 +330,10 @@ END_TEST
 START_TEST(spelling_does_not_show)
 {
     const posenc_encoding *e = posenc_encoding_named("sinusoidal");
-    posenc_answer a = answer_of(e, "embedding_dim=8&num_positions=4&max_period=10000"), b = answer_of(e, "max_period=1e4&num_positions=4.0&embedding_dim=8"),
-                  c = answer_of(e, "embedding_dim=8&num_positions=4&max_period=10001"), d = answer_of(e, "embedding_dim=8&num_positions=4&dtype=float64");
+    posenc_answer a = answer_of(e, "embedding_dim=8&num_positions=4&max_period=10000"),
+                  b = answer_of(e, "max_period=1e4&num_positions=4.0&embedding_dim=8"),
+                  c = answer_of(e, "embedding_dim=8&num_positions=4&max_period=10001"),
+                  d = answer_of(e, "embedding_dim=8&num_positions=4&dtype=float64");
     ck_assert_str_eq(a.request.digest, b.request.digest);
     ck_assert_str_ne(a.request.digest, c.request.digest);
     ck_assert_str_ne(a.request.digest, d.request.digest);
@@ -319,7 +348,8 @@ START_TEST(revision)
 {
     posenc_answer a;
     posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("sinusoidal", "embedding_dim=8&num_positions=4&rev=999", NULL, &a, NULL, &err), PE_NOT_FOUND);
+    ck_assert_int_eq(posenc_encode("sinusoidal", "embedding_dim=8&num_positions=4&rev=999", NULL, &a, NULL, &err),
+                     PE_NOT_FOUND);
     ck_assert_str_eq(err.fault[0].reason, "REVISION_GONE");
     ck_assert_int_eq(posenc_encode("sinusoidal", "embedding_dim=8&num_positions=4&rev=1", NULL, &a, NULL, NULL), PE_OK);
     posenc_answer_fini(&a);

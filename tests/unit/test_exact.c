@@ -10,7 +10,7 @@
 
 Suite *exact_suite(void);
 
-enum { HIGH = 1400 };       /* bits: 960 of the integer part of the largest angle, and a wide margin */
+enum { HIGH = 1400 }; /* bits: 960 of the integer part of the largest angle, and a wide margin */
 
 static uint64_t next(uint64_t *state)
 {
@@ -200,11 +200,16 @@ START_TEST(sincos_bulk)
 END_TEST
 
 static const pe_ladder ladders[] = {
-    { { 1, 0 }, 10000, 1, { 256, 0 } },         { { 1, 0 }, 10000, 1, { 3.5, 0 } },
-    { { 1, 0 }, 1e6, 1, { 64, 0 } },            { { 2, 0 }, 500, 2, { 3, 0 } },
-    { { 1, 0 }, 1, 1, { 8, 0 } },               { { 1, 0 }, 1 + 0x1p-52, 1, { 1, 0 } },
-    { { 1, 0 }, 0.25, 1, { 100, 0 } },          { { 1e100, 1e80 }, 1e100, 1e-100, { 1, 0 } },
-    { { 0.1, 0x1p-60 }, 3, 7, { 255, -0.1 } },  { { 1, 0 }, 10000, 1, { 31, -0x1p-50 } },
+    { { 1, 0 }, 10000, 1, { 256, 0 } },
+    { { 1, 0 }, 10000, 1, { 3.5, 0 } },
+    { { 1, 0 }, 1e6, 1, { 64, 0 } },
+    { { 2, 0 }, 500, 2, { 3, 0 } },
+    { { 1, 0 }, 1, 1, { 8, 0 } },
+    { { 1, 0 }, 1 + 0x1p-52, 1, { 1, 0 } },
+    { { 1, 0 }, 0.25, 1, { 100, 0 } },
+    { { 1e100, 1e80 }, 1e100, 1e-100, { 1, 0 } },
+    { { 0.1, 0x1p-60 }, 3, 7, { 255, -0.1 } },
+    { { 1, 0 }, 10000, 1, { 31, -0x1p-50 } },
 };
 
 START_TEST(frequencies)
@@ -246,7 +251,7 @@ START_TEST(frequencies_float32)
     }
     ck_assert(e[0].hi == 1 && p[0].hi == 1);
     ck_assert(p[1].hi == (double)0.1f && p[2].hi == (double)0.01f && p[3].hi == (double)0.001f);
-    ck_assert(e[1].hi == 0x1.999998p-4);            /* exp(-f(ln(10000) / 4)): one below the float32 nearest to 0.1 */
+    ck_assert(e[1].hi == 0x1.999998p-4); /* exp(-f(ln(10000) / 4)): one below the float32 nearest to 0.1 */
     ck_assert(fabs(e[3].hi - 0.001) <= 3 * 0x1p-34 && fabs(e[2].hi - 0.01) <= 3 * 0x1p-31);
 }
 END_TEST

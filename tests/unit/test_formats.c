@@ -19,7 +19,12 @@ static const posenc_origin origin = { &encoding, digest, "{\"n\":4,\"word\":\"a\
 static const struct {
     int rank;
     int64_t shape[PE_MAX_RANK];
-} shapes[] = { { 0, { 0 } }, { 1, { 5 } }, { 1, { 0 } }, { 2, { 3, 4 } }, { 3, { 2, 3, 2 } }, { 3, { 2, 0, 3 } },
+} shapes[] = { { 0, { 0 } },
+               { 1, { 5 } },
+               { 1, { 0 } },
+               { 2, { 3, 4 } },
+               { 3, { 2, 3, 2 } },
+               { 3, { 2, 0, 3 } },
                { 8, { 1, 2, 1, 1, 2, 1, 1, 3 } } };
 enum { NSHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -75,7 +80,8 @@ static char *write_all(posenc_format f, const posenc_result *r, const posenc_sel
     return s;
 }
 
-static void refused(posenc_format f, const posenc_result *r, const posenc_selection *sel, posenc_status want, const char *field)
+static void refused(posenc_format f, const posenc_result *r, const posenc_selection *sel, posenc_status want,
+                    const char *field)
 {
     posenc_document d;
     posenc_error err = { 0 };
@@ -100,10 +106,11 @@ static void same(const posenc_tensor *got, const posenc_tensor *want, bool numpy
         ck_assert(posenc_tensor_get(got, i) == posenc_tensor_get(want, i));
 }
 
-typedef posenc_status (*reader)(const void *, size_t, const char *, posenc_tensor **, size_t *, posenc_arena *, posenc_error *);
+typedef posenc_status (*reader)(const void *, size_t, const char *, posenc_tensor **, size_t *, posenc_arena *,
+                                posenc_error *);
 
-static posenc_status read_npy_as_list(const void *p, size_t n, const char *field, posenc_tensor **t, size_t *k, posenc_arena *a,
-                                      posenc_error *err)
+static posenc_status read_npy_as_list(const void *p, size_t n, const char *field, posenc_tensor **t, size_t *k,
+                                      posenc_arena *a, posenc_error *err)
 {
     *k = 1;
     *t = posenc_alloc(a, sizeof **t);
@@ -243,7 +250,8 @@ START_TEST(large_npz)
     posenc_result r = { .ntensors = 2 };
     posenc_document d;
     for (int i = 0; i < 2; i++)
-        r.tensor[i] = (posenc_tensor){ .name = i ? "y" : "x", .dtype = PE_float32, .rank = 2, .shape = { 1 << 20, 1 << 20 } };
+        r.tensor[i] =
+            (posenc_tensor){ .name = i ? "y" : "x", .dtype = PE_float32, .rank = 2, .shape = { 1 << 20, 1 << 20 } };
     ck_assert_int_eq(posenc_write(PE_npz, &origin, &r, NULL, &d, NULL), PE_OK);
     ck_assert_uint_gt(d.size, (uint64_t)8 << 40);
     const char *tail = (const char *)d.piece[d.npieces - 1].data + d.piece[d.npieces - 1].size;
@@ -295,7 +303,8 @@ END_TEST
 START_TEST(selections)
 {
     posenc_arena *a = posenc_arena_new(1 << 20);
-    posenc_result r = { .ntensors = 3, .tensor = { make(a, "x", PE_float32, 3), make(a, "y", PE_int64, 0), make(a, "z", PE_uint8, 1) } };
+    posenc_result r = { .ntensors = 3,
+                        .tensor = { make(a, "x", PE_float32, 3), make(a, "y", PE_int64, 0), make(a, "z", PE_uint8, 1) } };
     posenc_selection rows = { .tensors = 1, .rows = true, .row_begin = 1, .row_end = 3 };
     size_t n;
     char *s = write_all(PE_bin, &r, &rows, &n);
@@ -324,16 +333,20 @@ START_TEST(json_text)
 {
     float x[2][3] = { { 0.1f, -1.0f, 3.4028235e38f }, { NAN, INFINITY, -INFINITY } };
     int64_t y = INT64_MIN;
-    posenc_result r = { .ntensors = 3, .nwarnings = 1, .warning = { "say \"no\"\n" },
-                        .tensor = { { "x", PE_float32, 2, { 2, 3 }, x }, { "y", PE_int64, 0, { 0 }, &y },
+    posenc_result r = { .ntensors = 3,
+                        .nwarnings = 1,
+                        .warning = { "say \"no\"\n" },
+                        .tensor = { { "x", PE_float32, 2, { 2, 3 }, x },
+                                    { "y", PE_int64, 0, { 0 }, &y },
                                     { "z", PE_float64, 2, { 2, 0 }, x } } };
     size_t n;
     char *s = write_all(PE_json, &r, NULL, &n);
-    ck_assert_str_eq(s, "{\"encoding\":\"trial\",\"revision\":3,\"digest\":\"0123456789abcdef0123456789abcdef0123456789abcdef"
-                        "0123456789abcdef\",\"warnings\":[\"say \\\"no\\\"\\u000a\"],\"params\":{\"n\":4,\"word\":\"a\\\"b\"},"
-                        "\"tensors\":{\"x\":{\"dtype\":\"float32\",\"shape\":[2,3],\"data\":[[0.1,-1,3.4028235e38],"
-                        "[\"NaN\",\"Infinity\",\"-Infinity\"]]},\"y\":{\"dtype\":\"int64\",\"shape\":[],"
-                        "\"data\":-9223372036854775808},\"z\":{\"dtype\":\"float64\",\"shape\":[2,0],\"data\":[[],[]]}}}");
+    ck_assert_str_eq(s,
+                     "{\"encoding\":\"trial\",\"revision\":3,\"digest\":\"0123456789abcdef0123456789abcdef0123456789abcdef"
+                     "0123456789abcdef\",\"warnings\":[\"say \\\"no\\\"\\u000a\"],\"params\":{\"n\":4,\"word\":\"a\\\"b\"},"
+                     "\"tensors\":{\"x\":{\"dtype\":\"float32\",\"shape\":[2,3],\"data\":[[0.1,-1,3.4028235e38],"
+                     "[\"NaN\",\"Infinity\",\"-Infinity\"]]},\"y\":{\"dtype\":\"int64\",\"shape\":[],"
+                     "\"data\":-9223372036854775808},\"z\":{\"dtype\":\"float64\",\"shape\":[2,0],\"data\":[[],[]]}}}");
     free(s);
     posenc_selection sel = { .tensors = 1, .data = PE_JSON_FLAT };
     s = write_all(PE_json, &r, &sel, &n);
@@ -399,15 +412,30 @@ START_TEST(shortest_numbers)
         double v;
         const char *text;
     } cases[] = {
-        { PE_float32, 0.1, "0.1" },           { PE_float32, 1e-45, "1e-45" },        { PE_float32, 16777216, "16777216" },
-        { PE_float32, 123456789, "123456790" }, { PE_float32, 1e-5, "0.00001" },     { PE_float32, 1e-6, "1e-6" },
-        { PE_float32, 1.17549435e-38, "1.1754944e-38" }, { PE_float32, 0.333333343, "0.33333334" },
-        { PE_float64, 0x1p-44, "5.684341886080802e-14" }, { PE_float64, 5e-324, "5e-324" },
-        { PE_float64, 1.7976931348623157e308, "1.7976931348623157e308" }, { PE_float64, 0.1 + 0.2, "0.30000000000000004" },
-        { PE_float64, 1e16, "10000000000000000" }, { PE_float64, 1e17, "1e17" }, { PE_float64, 123456.75, "123456.75" },
-        { PE_float16, 65504, "65500" },       { PE_float16, 0x1p-24, "6e-8" },       { PE_float16, 0.1, "0.1" },
-        { PE_float16, 1000, "1000" },         { PE_bfloat16, 3.140625, "3.14" },     { PE_bfloat16, 0x1p-133, "9e-41" },
-        { PE_bfloat16, 3.3895314e38, "3.39e38" }, { PE_int32, -2147483648.0, "-2147483648" }, { PE_uint8, 255, "255" },
+        { PE_float32, 0.1, "0.1" },
+        { PE_float32, 1e-45, "1e-45" },
+        { PE_float32, 16777216, "16777216" },
+        { PE_float32, 123456789, "123456790" },
+        { PE_float32, 1e-5, "0.00001" },
+        { PE_float32, 1e-6, "1e-6" },
+        { PE_float32, 1.17549435e-38, "1.1754944e-38" },
+        { PE_float32, 0.333333343, "0.33333334" },
+        { PE_float64, 0x1p-44, "5.684341886080802e-14" },
+        { PE_float64, 5e-324, "5e-324" },
+        { PE_float64, 1.7976931348623157e308, "1.7976931348623157e308" },
+        { PE_float64, 0.1 + 0.2, "0.30000000000000004" },
+        { PE_float64, 1e16, "10000000000000000" },
+        { PE_float64, 1e17, "1e17" },
+        { PE_float64, 123456.75, "123456.75" },
+        { PE_float16, 65504, "65500" },
+        { PE_float16, 0x1p-24, "6e-8" },
+        { PE_float16, 0.1, "0.1" },
+        { PE_float16, 1000, "1000" },
+        { PE_bfloat16, 3.140625, "3.14" },
+        { PE_bfloat16, 0x1p-133, "9e-41" },
+        { PE_bfloat16, 3.3895314e38, "3.39e38" },
+        { PE_int32, -2147483648.0, "-2147483648" },
+        { PE_uint8, 255, "255" },
     };
     char buf[64];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -421,7 +449,7 @@ START_TEST(numbers_read_back)
     uint64_t state = 88172645463325252u;
     char buf[64];
     for (int dtype = 0; dtype <= PE_bfloat16; dtype++)
-        for (uint32_t i = 0; i < 65536; i += dtype > PE_float64 ? 1 : 7) {
+        for (uint32_t i = 0; i<65536; i += dtype> PE_float64 ? 1 : 7) {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
@@ -491,7 +519,7 @@ START_TEST(npy_variants)
         ck_assert_int_eq(t.shape[1], cases[i].shape[1]);
         ck_assert(posenc_tensor_get(&t, 0) == cases[i].first);
         ck_assert(posenc_tensor_get(&t, posenc_tensor_count(&t) - 1) == cases[i].last);
-        if (t.rank == 2)        /* columns first in the file */
+        if (t.rank == 2) /* columns first in the file */
             ck_assert(posenc_tensor_get(&t, 1) == (t.dtype == PE_uint8 ? 4 : 0x0605));
         posenc_arena_free(a);
     }
@@ -501,21 +529,35 @@ END_TEST
 START_TEST(npy_hostile)
 {
     static const char *const headers[] = {
-        "", "{", "{}", "[]", "{'descr':'<f4','fortran_order':False,'shape':(1,)", "{'descr':'<f4','fortran_order':False}",
-        "{'descr':'|O','fortran_order':False,'shape':(1,),}", "{'descr':'|O8','fortran_order':False,'shape':(1,),}",
-        "{'descr':'<U1','fortran_order':False,'shape':(1,),}", "{'descr':'<c8','fortran_order':False,'shape':(1,),}",
-        "{'descr':[('a','<f4')],'fortran_order':False,'shape':(1,),}", "{'descr':'|f4','fortran_order':False,'shape':(1,),}",
-        "{'descr':'=f4','fortran_order':False,'shape':(1,),}", "{'descr':'<f4','fortran_order':0,'shape':(1,),}",
-        "{'descr':'<f4','fortran_order':False,'shape':(1),}", "{'descr':'<f4','fortran_order':False,'shape':(-1,),}",
-        "{'descr':'<f4','fortran_order':False,'shape':(2,),}", "{'descr':'<f4','fortran_order':False,'shape':(0,),}",
+        "",
+        "{",
+        "{}",
+        "[]",
+        "{'descr':'<f4','fortran_order':False,'shape':(1,)",
+        "{'descr':'<f4','fortran_order':False}",
+        "{'descr':'|O','fortran_order':False,'shape':(1,),}",
+        "{'descr':'|O8','fortran_order':False,'shape':(1,),}",
+        "{'descr':'<U1','fortran_order':False,'shape':(1,),}",
+        "{'descr':'<c8','fortran_order':False,'shape':(1,),}",
+        "{'descr':[('a','<f4')],'fortran_order':False,'shape':(1,),}",
+        "{'descr':'|f4','fortran_order':False,'shape':(1,),}",
+        "{'descr':'=f4','fortran_order':False,'shape':(1,),}",
+        "{'descr':'<f4','fortran_order':0,'shape':(1,),}",
+        "{'descr':'<f4','fortran_order':False,'shape':(1),}",
+        "{'descr':'<f4','fortran_order':False,'shape':(-1,),}",
+        "{'descr':'<f4','fortran_order':False,'shape':(2,),}",
+        "{'descr':'<f4','fortran_order':False,'shape':(0,),}",
         "{'descr':'<f4','fortran_order':False,'shape':(1,1,1,1,1,1,1,1,1),}",
         "{'descr':'<f4','fortran_order':False,'shape':(4294967296,4294967296),}",
         "{'descr':'<f4','fortran_order':False,'shape':(0,9223372036854775807,9223372036854775807),}",
         "{'descr':'<f4','fortran_order':False,'shape':(99999999999999999999,),}",
         "{'descr':'<f4','fortran_order':False,'shape':(9223372036854775808,),}",
-        "{'descr':'<f4','descr':'<f4','shape':(1,),}", "{'descr':'<f4','fortran_order':False,'shape':(1,),'x':1}",
-        "{'descr':'<f4','fortran_order':False,'shape':(1,),}x", "{'descr':'<f4','fortran_order':False,'shape':(1,,),}",
-        "{'descr':'<f4' 'fortran_order':False,'shape':(1,),}", "{'desc\\x72':'<f4','fortran_order':False,'shape':(1,),}",
+        "{'descr':'<f4','descr':'<f4','shape':(1,),}",
+        "{'descr':'<f4','fortran_order':False,'shape':(1,),'x':1}",
+        "{'descr':'<f4','fortran_order':False,'shape':(1,),}x",
+        "{'descr':'<f4','fortran_order':False,'shape':(1,,),}",
+        "{'descr':'<f4' 'fortran_order':False,'shape':(1,),}",
+        "{'desc\\x72':'<f4','fortran_order':False,'shape':(1,),}",
     };
     char file[300];
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
@@ -600,7 +642,9 @@ static void zip_member(zip *z, const char *name, int method, int flags, const vo
     Bytef *p = malloc(packed);
     ck_assert_ptr_nonnull(p);
     if (method == 8) {
-        z_stream s = { .next_in = (z_const Bytef *)(uintptr_t)data, .avail_in = (uInt)size, .next_out = p, .avail_out = (uInt)packed };
+        z_stream s = {
+            .next_in = (z_const Bytef *)(uintptr_t)data, .avail_in = (uInt)size, .next_out = p, .avail_out = (uInt)packed
+        };
         ck_assert_int_eq(deflateInit2(&s, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY), Z_OK);
         ck_assert_int_eq(deflate(&s, Z_FINISH), Z_STREAM_END);
         packed = s.total_out;
@@ -659,10 +703,12 @@ START_TEST(npz_foreign)
         int method, flags;
         posenc_status want;
     } cases[] = {
-        { "a.npy", 0, 0, PE_OK },          { "a.npy", 8, 0, PE_OK },           { "__posenc__.json", 0, 0, PE_OK },
-        { "edge.index-2.npy", 0, 8, PE_OK }, { "a.npy", 0, 1, PE_INVALID },    { "a.npy", 9, 0, PE_INVALID },
-        { "a.txt", 0, 0, PE_INVALID },     { ".npy", 0, 0, PE_INVALID },       { "../a.npy", 0, 0, PE_INVALID },
-        { "a/b.npy", 0, 0, PE_INVALID },   { "a b.npy", 0, 0, PE_INVALID },    { "", 0, 0, PE_INVALID },
+        { "a.npy", 0, 0, PE_OK },           { "a.npy", 8, 0, PE_OK },
+        { "__posenc__.json", 0, 0, PE_OK }, { "edge.index-2.npy", 0, 8, PE_OK },
+        { "a.npy", 0, 1, PE_INVALID },      { "a.npy", 9, 0, PE_INVALID },
+        { "a.txt", 0, 0, PE_INVALID },      { ".npy", 0, 0, PE_INVALID },
+        { "../a.npy", 0, 0, PE_INVALID },   { "a/b.npy", 0, 0, PE_INVALID },
+        { "a b.npy", 0, 0, PE_INVALID },    { "", 0, 0, PE_INVALID },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         memset(&z, 0, sizeof z);
@@ -670,17 +716,17 @@ START_TEST(npz_foreign)
         zip_end(&z);
         ck_assert_msg(read_copy(posenc_read_npz, z.s, z.n, NULL) == cases[i].want, "%s", cases[i].name);
     }
-    memset(&z, 0, sizeof z);                    /* the same name twice */
+    memset(&z, 0, sizeof z); /* the same name twice */
     zip_member(&z, "a.npy", 0, 0, npy, n);
     zip_member(&z, "a.npy", 0, 0, npy, n);
     zip_end(&z);
     ck_assert_int_eq(read_copy(posenc_read_npz, z.s, z.n, NULL), PE_INVALID);
-    memset(&z, 0, sizeof z);                    /* two entries, one place */
+    memset(&z, 0, sizeof z); /* two entries, one place */
     zip_member(&z, "a.npy", 0, 0, npy, n);
     z.m[z.members++] = z.m[0];
     zip_end(&z);
     ck_assert_int_eq(read_copy(posenc_read_npz, z.s, z.n, NULL), PE_INVALID);
-    memset(&z, 0, sizeof z);                    /* a wrong checksum */
+    memset(&z, 0, sizeof z); /* a wrong checksum */
     zip_member(&z, "a.npy", 0, 0, npy, n);
     z.m[0].crc ^= 1;
     zip_end(&z);
@@ -692,12 +738,18 @@ START_TEST(npz_foreign)
         zip_end(&z);
         ck_assert_int_eq(read_copy(posenc_read_npz, z.s, z.n, NULL), PE_INVALID);
     }
-    memset(&z, 0, sizeof z);                    /* nothing in it */
+    memset(&z, 0, sizeof z); /* nothing in it */
     zip_end(&z);
     ck_assert_int_eq(read_copy(posenc_read_npz, z.s, z.n, NULL), PE_OK);
-    memset(&z, 0, sizeof z);                    /* a bomb: 1.5 MB from 2 KB */
+    memset(&z, 0, sizeof z); /* a bomb: 1.5 MB from 2 KB */
     for (int i = 0; i < 5; i++)
-        zip_member(&z, i == 0 ? "a.npy" : i == 1 ? "b.npy" : i == 2 ? "c.npy" : i == 3 ? "d.npy" : "e.npy", 8, 0, zeros,
+        zip_member(&z,
+                   i == 0   ? "a.npy"
+                   : i == 1 ? "b.npy"
+                   : i == 2 ? "c.npy"
+                   : i == 3 ? "d.npy"
+                            : "e.npy",
+                   8, 0, zeros,
                    npy_file(zeros, 1, "{'descr':'|u1','fortran_order':False,'shape':(299000,),}", NULL, 0) + 299000);
     zip_end(&z);
     ck_assert_int_eq(read_copy(posenc_read_npz, z.s, z.n, NULL), PE_LIMIT);
@@ -724,7 +776,8 @@ START_TEST(safetensors_foreign)
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, PE_OK },
         { "{\"a\":{\"dtype\":\"I16\",\"shape\":[1,2],\"data_offsets\":[0,4]}}   ", 4, PE_OK },
         { "{\"wpe.weight\":{\"shape\":[],\"dtype\":\"BF16\",\"data_offsets\":[0,2]},"
-          "\"b\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[2,4]}}", 4, PE_OK },
+          "\"b\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[2,4]}}",
+          4, PE_OK },
         { "{\"a\":{\"dtype\":\"F64\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, PE_OK },
         { "{}", 0, PE_OK },
         { "{\"__metadata__\":{\"a\":\"b\"}}", 0, PE_OK },
@@ -733,9 +786,11 @@ START_TEST(safetensors_foreign)
         { "{}", 1, PE_INVALID },
         { "[]", 0, PE_INVALID },
         { " {}", 0, PE_INVALID },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_"
+          "offsets\":[4,8]}}",
           8, PE_INVALID },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_"
+          "offsets\":[0,4]}}",
           4, PE_INVALID },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, PE_INVALID },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, PE_INVALID },

@@ -48,7 +48,7 @@ START_TEST(listing_does_not_show)
     const posenc_edges once = EDGES(4, 3, .source = LIST(0, 1, 2), .target = LIST(1, 2, 3));
     same(once, EDGES(4, 3, .source = LIST(3, 0, 2), .target = LIST(2, 1, 1)), true);
     same(once, EDGES(4, 6, .source = LIST(0, 1, 1, 2, 2, 3), .target = LIST(1, 0, 2, 1, 3, 2)), true);
-    same(once, EDGES(4, 4, .source = LIST(0, 1, 2, 1), .target = LIST(1, 2, 3, 0)), true);      /* one edge in both */
+    same(once, EDGES(4, 4, .source = LIST(0, 1, 2, 1), .target = LIST(1, 2, 3, 0)), true); /* one edge in both */
     same(once, EDGES(4, 3, .source = LIST(0, 1, 2), .target = LIST(1, 2, 3), .weight = WEIGHTS(1, 1, 1)), true);
 }
 END_TEST
@@ -60,7 +60,7 @@ START_TEST(content_shows)
     same(once, EDGES(4, 3, .source = LIST(0, 1, 2), .target = LIST(1, 2, 3), .directed = true), false);
     same(once, EDGES(4, 3, .source = LIST(0, 1, 2), .target = LIST(1, 2, 3), .ptr = LIST(0, 4), .ngraphs = 1), false);
     same(once, EDGES(4, 3, .source = LIST(0, 1, 2), .target = LIST(1, 2, 3), .weight = WEIGHTS(1, 2, 1)), false);
-    same(once, EDGES(4, 4, .source = LIST(0, 1, 2, 0), .target = LIST(1, 2, 3, 1)), false);     /* a parallel edge */
+    same(once, EDGES(4, 4, .source = LIST(0, 1, 2, 0), .target = LIST(1, 2, 3, 1)), false); /* a parallel edge */
     same(EDGES(2, 1, .source = LIST(0), .target = LIST(0)), EDGES(2, 2, .source = LIST(0, 0), .target = LIST(0, 0)), false);
     same(EDGES(2, 1, .source = LIST(0), .target = LIST(1), .directed = true),
          EDGES(2, 1, .source = LIST(1), .target = LIST(0), .directed = true), false);
@@ -71,8 +71,8 @@ START_TEST(weights_and_zeros)
 {
     same(EDGES(3, 2, .source = LIST(0, 1), .target = LIST(1, 2), .weight = WEIGHTS(0.0, 2)),
          EDGES(3, 2, .source = LIST(2, 1), .target = LIST(1, 0), .weight = WEIGHTS(2, -0.0)), true);
-    const posenc_graph *g = build(EDGES(3, 4, .source = LIST(2, 0, 1, 1), .target = LIST(1, 1, 0, 0), .weight = WEIGHTS(5, 3, 2, 3),
-                                        .directed = true));
+    const posenc_graph *g = build(EDGES(3, 4, .source = LIST(2, 0, 1, 1), .target = LIST(1, 1, 0, 0),
+                                        .weight = WEIGHTS(5, 3, 2, 3), .directed = true));
     ck_assert_int_eq(posenc_graph_edges(g), 4);
     ck_assert_int_eq(g->source[1], 1);
     ck_assert_double_eq(g->weight[1], 2);
@@ -84,13 +84,14 @@ END_TEST
 
 START_TEST(disagreement_is_kept)
 {
-    const posenc_graph *g = build(EDGES(3, 4, .source = LIST(0, 1, 2, 1), .target = LIST(1, 2, 1, 0), .weight = WEIGHTS(1, 4, 4, 2)));
-    ck_assert_int_eq(posenc_graph_edges(g), 3);     /* 0-1 both ways, 1-2 once */
+    const posenc_graph *g = build(
+        EDGES(3, 4, .source = LIST(0, 1, 2, 1), .target = LIST(1, 2, 1, 0), .weight = WEIGHTS(1, 4, 4, 2)));
+    ck_assert_int_eq(posenc_graph_edges(g), 3); /* 0-1 both ways, 1-2 once */
     ck_assert_int_eq(g->conflict[0], 0);
     for (int64_t i = 1; i < g->arcs; i++)
         ck_assert(g->source[i - 1] < g->source[i] || (g->source[i - 1] == g->source[i] && g->target[i - 1] < g->target[i]));
     g = build(EDGES(2, 3, .source = LIST(0, 0, 1), .target = LIST(1, 1, 0)));
-    ck_assert_int_eq(g->conflict[0], 1);            /* twice one way, once the other */
+    ck_assert_int_eq(g->conflict[0], 1); /* twice one way, once the other */
     g = build(EDGES(2, 4, .source = LIST(0, 0, 1, 1), .target = LIST(1, 1, 0, 0), .weight = WEIGHTS(1, 2, 2, 1)));
     ck_assert_int_eq(g->conflict[0], -1);
     ck_assert_int_eq(posenc_graph_edges(g), 2);
@@ -113,7 +114,7 @@ START_TEST(large_lists)
         t2[i] = t2[2 * M - 1 - i] = t[i];
         w2[i] = w2[2 * M - 1 - i] = w[i];
     }
-    for (int i = M; i < 2 * M; i++) {       /* the second half in the other direction, backwards; loops stay single */
+    for (int i = M; i < 2 * M; i++) { /* the second half in the other direction, backwards; loops stay single */
         int64_t swap = s2[i];
         s2[i] = t2[i];
         t2[i] = swap;
@@ -121,11 +122,13 @@ START_TEST(large_lists)
     for (int i = 0; i < M; i++)
         ck_assert_int_ne(s[i], t[i]);
     const posenc_graph *a = build(EDGES(100000, M, .source = s, .target = t, .weight = w));
-    same(EDGES(100000, M, .source = s, .target = t, .weight = w), EDGES(100000, 2 * M, .source = s2, .target = t2, .weight = w2), true);
+    same(EDGES(100000, M, .source = s, .target = t, .weight = w),
+         EDGES(100000, 2 * M, .source = s2, .target = t2, .weight = w2), true);
     for (int64_t i = 1; i < a->arcs; i++) {
-        bool up = a->source[i - 1] < a->source[i]
-                  || (a->source[i - 1] == a->source[i]
-                      && (a->target[i - 1] < a->target[i] || (a->target[i - 1] == a->target[i] && a->weight[i - 1] <= a->weight[i])));
+        bool up = a->source[i - 1] < a->source[i] ||
+                  (a->source[i - 1] == a->source[i] &&
+                   (a->target[i - 1] < a->target[i] ||
+                    (a->target[i - 1] == a->target[i] && a->weight[i - 1] <= a->weight[i])));
         ck_assert(up);
     }
 }
@@ -160,20 +163,70 @@ static const struct {
     const char *field, *value, *allowed;
     unsigned n;
 } faulty[] = {
-    { { 5, 2, (const int64_t[]){ 0, 1 }, (const int64_t[]){ 1, 5 }, NULL, 0, NULL, 0 }, PE_INVALID, "graph.edge_index[1][1]", "5", "0 .. 4", 1 },
-    { { 5, 2, (const int64_t[]){ 0, -1 }, (const int64_t[]){ 1, 2 }, NULL, 0, NULL, 0 }, PE_INVALID, "graph.edge_index[0][1]", "-1", "0 .. 4", 1 },
-    { { 0, 1, (const int64_t[]){ 0 }, (const int64_t[]){ 0 }, NULL, 0, NULL, 0 }, PE_INVALID, "graph.edge_index[0][0]", "0", "no edge: num_nodes is 0", 2 },
+    { { 5, 2, (const int64_t[]){ 0, 1 }, (const int64_t[]){ 1, 5 }, NULL, 0, NULL, 0 },
+      PE_INVALID,
+      "graph.edge_index[1][1]",
+      "5",
+      "0 .. 4",
+      1 },
+    { { 5, 2, (const int64_t[]){ 0, -1 }, (const int64_t[]){ 1, 2 }, NULL, 0, NULL, 0 },
+      PE_INVALID,
+      "graph.edge_index[0][1]",
+      "-1",
+      "0 .. 4",
+      1 },
+    { { 0, 1, (const int64_t[]){ 0 }, (const int64_t[]){ 0 }, NULL, 0, NULL, 0 },
+      PE_INVALID,
+      "graph.edge_index[0][0]",
+      "0",
+      "no edge: num_nodes is 0",
+      2 },
     { { -1, 0, NULL, NULL, NULL, 0, NULL, 0 }, PE_INVALID, "graph.num_nodes", "-1", "0 .. 2147483646", 1 },
     { { 2147483647, 0, NULL, NULL, NULL, 0, NULL, 0 }, PE_LIMIT, "graph.num_nodes", "2147483647", "0 .. 2147483646", 1 },
-    { { 2, 100000001, NULL, NULL, NULL, 0, NULL, 0 }, PE_LIMIT, "graph.edge_index", "100000001 edges", "0 .. 100000000 edges", 1 },
-    { { 2, 1, (const int64_t[]){ 0 }, (const int64_t[]){ 1 }, (const double[]){ NAN }, 0, NULL, 0 }, PE_INVALID, "graph.edge_weight[0]", "nan", "a finite number", 1 },
-    { { 2, 1, (const int64_t[]){ 0 }, (const int64_t[]){ 1 }, (const double[]){ -INFINITY }, 0, NULL, 0 }, PE_INVALID, "graph.edge_weight[0]", "-inf", "a finite number", 1 },
+    { { 2, 100000001, NULL, NULL, NULL, 0, NULL, 0 },
+      PE_LIMIT,
+      "graph.edge_index",
+      "100000001 edges",
+      "0 .. 100000000 edges",
+      1 },
+    { { 2, 1, (const int64_t[]){ 0 }, (const int64_t[]){ 1 }, (const double[]){ NAN }, 0, NULL, 0 },
+      PE_INVALID,
+      "graph.edge_weight[0]",
+      "nan",
+      "a finite number",
+      1 },
+    { { 2, 1, (const int64_t[]){ 0 }, (const int64_t[]){ 1 }, (const double[]){ -INFINITY }, 0, NULL, 0 },
+      PE_INVALID,
+      "graph.edge_weight[0]",
+      "-inf",
+      "a finite number",
+      1 },
     { { 2, 0, NULL, NULL, NULL, 0, (const int64_t[]){ 1, 2 }, 1 }, PE_INVALID, "graph.ptr[0]", "1", "0", 1 },
     { { 2, 0, NULL, NULL, NULL, 0, (const int64_t[]){ 0, 1 }, 1 }, PE_INVALID, "graph.ptr[1]", "1", "num_nodes = 2", 1 },
-    { { 5, 0, NULL, NULL, NULL, 0, (const int64_t[]){ 0, 3, 2, 5 }, 3 }, PE_INVALID, "graph.ptr[2]", "2", "at least 3, the number before it", 1 },
-    { { 2, 0, NULL, NULL, NULL, 0, (const int64_t[]){ 0 }, 0 }, PE_INVALID, "graph.ptr", "0 graphs", "1 .. 1000000 graphs: one number more than graphs", 1 },
-    { { 5, 2, (const int64_t[]){ 0, 4 }, (const int64_t[]){ 1, 2 }, NULL, 0, (const int64_t[]){ 0, 3, 5 }, 2 }, PE_INVALID, "graph.edge_index[1][1]", "2", "3 .. 4, the graph of edge_index[0][1]", 1 },
-    { { 1, 20, (const int64_t[20]){ 9, 9, 9, 9, 9, 9, 9, 9, 9, 9 }, (const int64_t[20]){ 0 }, NULL, 0, NULL, 0 }, PE_INVALID, "graph.edge_index[0][0]", "9", "0 .. 0", 8 },
+    { { 5, 0, NULL, NULL, NULL, 0, (const int64_t[]){ 0, 3, 2, 5 }, 3 },
+      PE_INVALID,
+      "graph.ptr[2]",
+      "2",
+      "at least 3, the number before it",
+      1 },
+    { { 2, 0, NULL, NULL, NULL, 0, (const int64_t[]){ 0 }, 0 },
+      PE_INVALID,
+      "graph.ptr",
+      "0 graphs",
+      "1 .. 1000000 graphs: one number more than graphs",
+      1 },
+    { { 5, 2, (const int64_t[]){ 0, 4 }, (const int64_t[]){ 1, 2 }, NULL, 0, (const int64_t[]){ 0, 3, 5 }, 2 },
+      PE_INVALID,
+      "graph.edge_index[1][1]",
+      "2",
+      "3 .. 4, the graph of edge_index[0][1]",
+      1 },
+    { { 1, 20, (const int64_t[20]){ 9, 9, 9, 9, 9, 9, 9, 9, 9, 9 }, (const int64_t[20]){ 0 }, NULL, 0, NULL, 0 },
+      PE_INVALID,
+      "graph.edge_index[0][0]",
+      "9",
+      "0 .. 0",
+      8 },
 };
 
 START_TEST(errors_name_the_place)
@@ -206,13 +259,15 @@ static double at(const pe_csr *c, int row, int col)
 START_TEST(matrix_is_symmetric)
 {
     pe_csr c;
-    ck_assert_int_eq(matrix(EDGES(6, 5, .source = LIST(3, 1, 4, 0, 5), .target = LIST(0, 3, 3, 1, 5), .weight = WEIGHTS(1, 2, 3, 4, 5)),
-                            (pe_csr_options){ 0 }, &c), PE_OK);
+    ck_assert_int_eq(
+        matrix(EDGES(6, 5, .source = LIST(3, 1, 4, 0, 5), .target = LIST(0, 3, 3, 1, 5), .weight = WEIGHTS(1, 2, 3, 4, 5)),
+               (pe_csr_options){ 0 }, &c),
+        PE_OK);
     ck_assert_int_eq(c.arcs, 8);
     ck_assert_double_eq(at(&c, 3, 4), 3);
     ck_assert_double_eq(at(&c, 4, 3), 3);
     ck_assert_double_eq(c.degree[3], 6);
-    ck_assert_double_eq(c.degree[5], 0);    /* the loop was dropped */
+    ck_assert_double_eq(c.degree[5], 0); /* the loop was dropped */
     ck_assert_int_eq(c.ncomponents, 3);
     ck_assert_int_eq(c.component[0], 0);
     ck_assert_int_eq(c.component[2], 1);
@@ -275,7 +330,8 @@ START_TEST(options)
     ck_assert_int_eq(c.arcs, 4);
     pe_csr_fini(&c);
 
-    ck_assert_int_eq(matrix(EDGES(3, 2, .source = LIST(0, 1), .target = LIST(1, 2), .weight = WEIGHTS(1e308, 1e308)), (pe_csr_options){ 0 }, &c),
+    ck_assert_int_eq(matrix(EDGES(3, 2, .source = LIST(0, 1), .target = LIST(1, 2), .weight = WEIGHTS(1e308, 1e308)),
+                            (pe_csr_options){ 0 }, &c),
                      PE_INVALID);
 }
 END_TEST

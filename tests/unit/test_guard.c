@@ -37,9 +37,9 @@ static const struct vector {
     pe_framing_reason reason;
     unsigned messages;
 } vectors[] = {
-#define V(bytes, reason, messages)                                                                                          \
-    {                                                                                                                       \
-        bytes, sizeof(bytes) - 1, PE_FRAMING_##reason, messages                                                             \
+#define V(bytes, reason, messages)                              \
+    {                                                           \
+        bytes, sizeof(bytes) - 1, PE_FRAMING_##reason, messages \
     }
     /* good */
     V(GET "\r\n", OK, 1),

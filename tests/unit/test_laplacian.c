@@ -259,7 +259,7 @@ START_TEST(pair_with_padding)
         ck_assert_double_eq(get(&a, "determined", i), 0);
     }
     ck_assert_double_eq_tol(get(&a, "eigenvalues", 0), 2, 1e-15);
-    ck_assert_double_eq(get(&a, "determined", 0), 0);       /* the two ends are alike */
+    ck_assert_double_eq(get(&a, "determined", 0), 0); /* the two ends are alike */
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -318,9 +318,11 @@ START_TEST(isolated_atom_spoils_nothing)
     graph *g = cycle(6);
     posenc_answer a = ask(g, "k=4&dtype=float64");
     g->e.num_nodes = 7;
-    posenc_answer b = ask(g, "k=4&dtype=float64"), c = ask(g, "k=4&dtype=float64&isolated=zero"), d = ask(g, "k=4&dtype=float64&normalization=rw");
+    posenc_answer b = ask(g, "k=4&dtype=float64"), c = ask(g, "k=4&dtype=float64&isolated=zero"),
+                  d = ask(g, "k=4&dtype=float64&normalization=rw");
     for (int64_t i = 0; i < 28; i++)
-        ck_assert(isfinite(get(&b, "eigenvectors", i)) && isfinite(get(&c, "eigenvectors", i)) && isfinite(get(&d, "eigenvectors", i)));
+        ck_assert(isfinite(get(&b, "eigenvectors", i)) && isfinite(get(&c, "eigenvectors", i)) &&
+                  isfinite(get(&d, "eigenvectors", i)));
     for (int64_t i = 0; i < 6; i++)
         for (int64_t j = 0; j < 2; j++)
             ck_assert_double_eq(get(&a, "eigenvectors", 4 * i + j), get(&b, "eigenvectors", 4 * i + j));
@@ -363,12 +365,13 @@ START_TEST(kept_loops)
     graph *g = path(4);
     add(g, 1, 1);
     posenc_answer a = ask(g, "k=1&dtype=float64"), b = ask(g, "k=1&dtype=float64&self_loops=keep");
-    posenc_answer c = ask(g, "k=4&skip=none&dtype=float64&self_loops=keep"), d = ask(g, "k=3&normalization=none&dtype=float64&self_loops=keep");
+    posenc_answer c = ask(g, "k=4&skip=none&dtype=float64&self_loops=keep"),
+                  d = ask(g, "k=3&normalization=none&dtype=float64&self_loops=keep");
     ck_assert_double_eq_tol(get(&a, "eigenvalues", 0), 0.5, 1e-14);
     ck_assert_double_eq_tol(get(&b, "eigenvalues", 0), 0.46415125, 1e-8);
     ck_assert_double_eq(get(&c, "eigenvalues", 0), 0);
     ck_assert_double_eq_tol(get(&c, "eigenvectors", 4), sqrt(3.0 / 7), 1e-15);
-    ck_assert_double_eq_tol(get(&d, "eigenvalues", 0), 2 - sqrt(2), 1e-14);     /* D - A does not see loops */
+    ck_assert_double_eq_tol(get(&d, "eigenvalues", 0), 2 - sqrt(2), 1e-14); /* D - A does not see loops */
     sound(&c, true);
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
@@ -377,7 +380,7 @@ START_TEST(kept_loops)
     free(g);
     g = new_graph(2);
     add(g, 1, 1);
-    a = ask(g, "k=2&skip=none&self_loops=keep");        /* a lone loop: 0; an isolated node: 1 */
+    a = ask(g, "k=2&skip=none&self_loops=keep"); /* a lone loop: 0; an isolated node: 1 */
     ck_assert_double_eq(get(&a, "eigenvalues", 0), 0);
     ck_assert_double_eq(get(&a, "eigenvalues", 1), 1);
     ck_assert_double_eq(get(&a, "eigenvectors", 2), 1);
@@ -394,7 +397,7 @@ START_TEST(signed_graphs)
     add_weight(g, 2, 3, -1);
     add_weight(g, 3, 0, 1);
     fails(g, "k=2", PE_INVALID, "graph.edge_weight[0]");
-    posenc_answer a = ask(g, "k=4&skip=none&allow_negative=true&dtype=float64");      /* balanced: the 4-cycle, signs changed */
+    posenc_answer a = ask(g, "k=4&skip=none&allow_negative=true&dtype=float64"); /* balanced: the 4-cycle, signs changed */
     static const double want[] = { 0, 1, 1, 2 };
     for (int i = 0; i < 4; i++)
         ck_assert_double_eq_tol(get(&a, "eigenvalues", i), want[i], 1e-14);
@@ -403,7 +406,7 @@ START_TEST(signed_graphs)
     sound(&a, true);
     posenc_answer_fini(&a);
     g->w[3] = -1;
-    a = ask(g, "k=4&skip=all_zero&allow_negative=true&dtype=float64");                /* unbalanced: no null space */
+    a = ask(g, "k=4&skip=all_zero&allow_negative=true&dtype=float64"); /* unbalanced: no null space */
     ck_assert_double_eq(get(&a, "num_zero", 0), 0);
     for (int i = 0; i < 4; i++)
         ck_assert_double_eq_tol(get(&a, "eigenvalues", i), 1 + (i < 2 ? -1 : 1) * sqrt(0.5), 1e-14);
@@ -430,7 +433,7 @@ END_TEST
 
 START_TEST(selection)
 {
-    graph *g = new_graph(8);        /* a path of 5, a triangle: two zeros */
+    graph *g = new_graph(8); /* a path of 5, a triangle: two zeros */
     for (int i = 0; i < 4; i++)
         add(g, i, i + 1);
     add(g, 5, 6);
@@ -455,8 +458,10 @@ START_TEST(selection)
     posenc_answer each = ask(g, "k=3&skip=per_component&dtype=float64"), five = ask_once(path(5), "k=3&dtype=float64"),
                   three = ask_once(cycle(3), "k=3&dtype=float64");
     for (int64_t i = 0; i < 24; i++) {
-        ck_assert_double_eq(get(&each, "eigenvectors", i), i < 15 ? get(&five, "eigenvectors", i) : get(&three, "eigenvectors", i - 15));
-        double have = get(&each, "eigenvalues", i), want = i < 15 ? get(&five, "eigenvalues", i % 3) : get(&three, "eigenvalues", i % 3);
+        ck_assert_double_eq(get(&each, "eigenvectors", i),
+                            i < 15 ? get(&five, "eigenvectors", i) : get(&three, "eigenvectors", i - 15));
+        double have = get(&each, "eigenvalues", i),
+               want = i < 15 ? get(&five, "eigenvalues", i % 3) : get(&three, "eigenvalues", i % 3);
         ck_assert(have == want || (isnan(have) && isnan(want)));
     }
     posenc_answer_fini(&each);
@@ -509,7 +514,8 @@ START_TEST(norms)
             }
             for (int v = 0; v < 12; v++) {
                 double x = get(&unit, "eigenvectors", 4 * v + j);
-                const double want[] = { x / l1, x / max, x * PI / (2 * max * root), asin(x / max) / root, x / (soft / all * root) };
+                const double want[] = { x / l1, x / max, x * PI / (2 * max * root), asin(x / max) / root,
+                                        x / (soft / all * root) };
                 ck_assert_double_eq_tol(get(&a, "eigenvectors", 4 * v + j), want[i], 1e-13);
             }
         }
@@ -619,12 +625,12 @@ START_TEST(relabelling_permutes_rows)
     relabelled(hypercube(4), "k=15&dtype=float64", &determined);
     relabelled(complete(7), "k=6&dtype=float64&normalization=none", &determined);
     int64_t before = determined;
-    graph *g = tangle(20, 8);       /* a copy of it beside it, and a ring: clusters over components */
+    graph *g = tangle(20, 8); /* a copy of it beside it, and a ring: clusters over components */
     for (int64_t i = 0, m = g->e.nedges; i < m; i++)
         add(g, g->s[i] + 20, g->t[i] + 20);
     for (int64_t i = 0; i < 9; i++)
         add(g, 40 + i, 40 + (i + 1) % 9);
-    g->e.num_nodes = 50;            /* and an isolated node */
+    g->e.num_nodes = 50; /* and an isolated node */
     relabelled(g, "k=20&dtype=float64&skip=none", &determined);
     ck_assert_int_ge(determined, before);
     g = tangle(40, 30);
@@ -639,7 +645,8 @@ END_TEST
 /* Every graph of a batch has the bytes that it has alone. */
 START_TEST(batch_is_its_members)
 {
-    graph *member[] = { path(5), new_graph(0), cycle(9), new_graph(1), star(6), tangle(25, 10), complete(8) }, *all = new_graph(0);
+    graph *member[] = { path(5), new_graph(0), cycle(9), new_graph(1), star(6), tangle(25, 10), complete(8) },
+          *all = new_graph(0);
     enum { G = 7 };
     for (int i = 0; i < G; i++) {
         for (int64_t j = 0; j < member[i]->e.nedges; j++)
@@ -726,10 +733,7 @@ START_TEST(larger_graph)
 }
 END_TEST
 
-static posenc_status stop_at_once(void *user)
-{
-    return --*(int *)user < 0 ? PE_CANCELLED : PE_OK;
-}
+static posenc_status stop_at_once(void *user) { return --*(int *)user < 0 ? PE_CANCELLED : PE_OK; }
 
 START_TEST(cancelled)
 {

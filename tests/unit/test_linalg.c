@@ -21,8 +21,7 @@ typedef struct graph {
 } graph;
 
 /* Edges (u, v) and weights (NULL: 1) to a component; edges are listed once. */
-static graph build(int64_t n, int64_t m, const int32_t *u, const int32_t *v, const double *w, bool normalized,
-                   bool kernel)
+static graph build(int64_t n, int64_t m, const int32_t *u, const int32_t *v, const double *w, bool normalized, bool kernel)
 {
     graph g = { 0 };
     int64_t *next = calloc((size_t)n, sizeof *next);
@@ -43,7 +42,7 @@ static graph build(int64_t n, int64_t m, const int32_t *u, const int32_t *v, con
         for (int side = 0; side < 2; side++) {
             int32_t a = side ? v[e] : u[e], b = side ? u[e] : v[e];
             int64_t p = next[a]++;
-            for (; p > g.ptr[a] && g.col[p - 1] > b; p--) {     /* insertion keeps columns ascending */
+            for (; p > g.ptr[a] && g.col[p - 1] > b; p--) { /* insertion keeps columns ascending */
                 g.col[p] = g.col[p - 1];
                 g.weight[p] = g.weight[p - 1];
             }
@@ -60,8 +59,13 @@ static graph build(int64_t n, int64_t m, const int32_t *u, const int32_t *v, con
     for (int64_t i = 0; i < n; i++)
         g.kernel[i] /= sqrt(square);
     free(next);
-    g.c = (pe_component){ .n = n, .ptr = g.ptr, .col = g.col, .weight = w ? g.weight : NULL, .degree = g.degree,
-                          .normalized = normalized, .kernel = kernel ? g.kernel : NULL };
+    g.c = (pe_component){ .n = n,
+                          .ptr = g.ptr,
+                          .col = g.col,
+                          .weight = w ? g.weight : NULL,
+                          .degree = g.degree,
+                          .normalized = normalized,
+                          .kernel = kernel ? g.kernel : NULL };
     return g;
 }
 
@@ -80,7 +84,8 @@ enum { PATH, RING, STAR, COMPLETE, BIPARTITE, CUBE, GRID };
 static graph make(int kind, int64_t size, bool normalized, const double *weight)
 {
     int64_t most = kind == COMPLETE || kind == BIPARTITE ? size * size
-                   : kind == CUBE ? size << size : 4 * (size + 1) * (size + 1);
+                   : kind == CUBE                        ? size << size
+                                                         : 4 * (size + 1) * (size + 1);
     int32_t *u = calloc((size_t)most, sizeof *u), *v = calloc((size_t)most, sizeof *v);
     int64_t m = 0, n = size;
 #define EDGE(a, b) (u[m] = (int32_t)(a), v[m++] = (int32_t)(b))
@@ -141,30 +146,21 @@ static int ascending(const void *a, const void *b)
 /* All eigenvalues but the kernel's, ascending; NULL where there is no formula. malloc'ed. */
 static double *formula(int kind, int64_t size, bool normalized, int64_t *count)
 {
-    int64_t n = kind == STAR ? size + 1 : kind == BIPARTITE ? 2 * size : kind == CUBE ? INT64_C(1) << size
-                : kind == GRID ? size * (size + 1) : size;
+    int64_t n = kind == STAR        ? size + 1
+                : kind == BIPARTITE ? 2 * size
+                : kind == CUBE      ? INT64_C(1) << size
+                : kind == GRID      ? size * (size + 1)
+                                    : size;
     double *all = calloc((size_t)n, sizeof *all);
     double s = (double)size;
     for (int64_t i = 0; i < n; i++)
         switch (kind) {
-        case PATH:
-            all[i] = normalized ? 1 - cos(PI * (double)i / (s - 1)) : 2 - 2 * cos(PI * (double)i / s);
-            break;
-        case RING:
-            all[i] = (normalized ? 1 : 2) * (1 - cos(2 * PI * (double)i / s));
-            break;
-        case STAR:
-            all[i] = i == 0 ? 0 : i == n - 1 ? (normalized ? 2 : s + 1) : 1;
-            break;
-        case COMPLETE:
-            all[i] = i == 0 ? 0 : normalized ? s / (s - 1) : s;
-            break;
-        case BIPARTITE:
-            all[i] = i == 0 ? 0 : i == n - 1 ? (normalized ? 2 : 2 * s) : normalized ? 1 : s;
-            break;
-        case CUBE:
-            all[i] = 2 * (double)__builtin_popcountll((unsigned long long)i) / (normalized ? s : 1);
-            break;
+        case PATH: all[i] = normalized ? 1 - cos(PI * (double)i / (s - 1)) : 2 - 2 * cos(PI * (double)i / s); break;
+        case RING: all[i] = (normalized ? 1 : 2) * (1 - cos(2 * PI * (double)i / s)); break;
+        case STAR: all[i] = i == 0 ? 0 : i == n - 1 ? (normalized ? 2 : s + 1) : 1; break;
+        case COMPLETE: all[i] = i == 0 ? 0 : normalized ? s / (s - 1) : s; break;
+        case BIPARTITE: all[i] = i == 0 ? 0 : i == n - 1 ? (normalized ? 2 : 2 * s) : normalized ? 1 : s; break;
+        case CUBE: all[i] = 2 * (double)__builtin_popcountll((unsigned long long)i) / (normalized ? s : 1); break;
         default:
             if (normalized) {
                 free(all);
@@ -322,14 +318,14 @@ typedef struct known {
 } known;
 
 static const known cases[] = {
-    { PATH, 2, 1, 4, false },       { PATH, 3, 8, 4, false },       { PATH, 40, 8, 8, false },
-    { PATH, 500, 8, 8, false },     { RING, 5, 3, 4, false },       { RING, 501, 7, 8, false },
-    { RING, 600, 16, 0, false },    { STAR, 6, 2, 9, false },       { STAR, 700, 8, 20, false },
+    { PATH, 2, 1, 4, false },       { PATH, 3, 8, 4, false },        { PATH, 40, 8, 8, false },
+    { PATH, 500, 8, 8, false },     { RING, 5, 3, 4, false },        { RING, 501, 7, 8, false },
+    { RING, 600, 16, 0, false },    { STAR, 6, 2, 9, false },        { STAR, 700, 8, 20, false },
     { COMPLETE, 7, 3, 9, false },   { COMPLETE, 180, 8, 12, false }, { BIPARTITE, 90, 4, 500, false },
-    { BIPARTITE, 90, 4, 6, false }, { CUBE, 9, 4, 64, false },      { CUBE, 8, 12, 64, false },
-    { CUBE, 10, 12, 64, false },    { GRID, 20, 8, 8, false },      { GRID, 24, 24, 8, false },
-    { PATH, 20000, 32, 8, true },   { RING, 20000, 9, 8, true },    { GRID, 141, 8, 8, true },
-    { GRID, 141, 32, 8, true },     { STAR, 2000, 8, 64, true },    { COMPLETE, 400, 8, 64, true },
+    { BIPARTITE, 90, 4, 6, false }, { CUBE, 9, 4, 64, false },       { CUBE, 8, 12, 64, false },
+    { CUBE, 10, 12, 64, false },    { GRID, 20, 8, 8, false },       { GRID, 24, 24, 8, false },
+    { PATH, 20000, 32, 8, true },   { RING, 20000, 9, 8, true },     { GRID, 141, 8, 8, true },
+    { GRID, 141, 32, 8, true },     { STAR, 2000, 8, 64, true },     { COMPLETE, 400, 8, 64, true },
 };
 
 static bool skipped(const known *k)

@@ -16,9 +16,10 @@ Suite *query_suite(void);
 START_TEST(test_decode)
 {
     static const struct {
-        const char *in, *out;       /* out NULL: refused */
-    } t[] = { { "abc", "abc" }, { "", "" }, { "1e+3", "1e+3" }, { "%41%4a", "AJ" }, { "%2b", "+" }, { "a%20b", "a b" }, { "%", NULL },
-              { "%4", NULL }, { "%4x", NULL }, { "a%00b", NULL }, { "%%41", NULL }, { "%c3%a9", "\xc3\xa9" } };
+        const char *in, *out; /* out NULL: refused */
+    } t[] = { { "abc", "abc" }, { "", "" },         { "1e+3", "1e+3" }, { "%41%4a", "AJ" },
+              { "%2b", "+" },   { "a%20b", "a b" }, { "%", NULL },      { "%4", NULL },
+              { "%4x", NULL },  { "a%00b", NULL },  { "%%41", NULL },   { "%c3%a9", "\xc3\xa9" } };
     char out[64];
     size_t n;
     for (size_t i = 0; i < N(t); i++) {
@@ -29,7 +30,7 @@ START_TEST(test_decode)
             ck_assert_uint_eq(n, strlen(t[i].out));
         }
     }
-    ck_assert(!pe_percent_decode((pe_span){ "%41", 2 }, out, &n));      /* not beyond its end */
+    ck_assert(!pe_percent_decode((pe_span){ "%41", 2 }, out, &n)); /* not beyond its end */
     ck_assert(!pe_percent_decode((pe_span){ "a\0b", 3 }, out, &n));
 }
 END_TEST
@@ -57,8 +58,8 @@ END_TEST
 START_TEST(test_path)
 {
     static const char *const good[] = { "/", "/a", "/v1/encodings/rope.npy", "/a-b_c~d/1.2.3", "/..a" };
-    static const char *const bad[] = { "", "a", "*", "//", "/a/", "/a//b", "/.", "/..", "/a/../b", "/a/./b", "/%61", "/a%2fb", "/a b",
-                                       "/a\x80", "/a;b", "/a+b", "/a/.." };
+    static const char *const bad[] = { "",       "a",    "*",      "//",   "/a/",    "/a//b", "/.",   "/..",  "/a/../b",
+                                       "/a/./b", "/%61", "/a%2fb", "/a b", "/a\x80", "/a;b",  "/a+b", "/a/.." };
     for (size_t i = 0; i < N(good); i++)
         ck_assert_msg(pe_path_plain(good[i]), "%s", good[i]);
     for (size_t i = 0; i < N(bad); i++)
@@ -103,9 +104,18 @@ START_TEST(test_rows)
         const char *s;
         bool ok;
         int64_t a, b;
-    } t[] = { { "0:0", true, 0, 0 },       { "3:17", true, 3, 17 }, { "17:3", false, 0, 0 },   { ":3", false, 0, 0 },
-              { "3:", false, 0, 0 },       { "3", false, 0, 0 },    { "-1:3", false, 0, 0 },   { "1:2:3", false, 0, 0 },
-              { " 1:2", false, 0, 0 },     { "1:2 ", false, 0, 0 }, { "0x1:2", false, 0, 0 },  { "", false, 0, 0 },
+    } t[] = { { "0:0", true, 0, 0 },
+              { "3:17", true, 3, 17 },
+              { "17:3", false, 0, 0 },
+              { ":3", false, 0, 0 },
+              { "3:", false, 0, 0 },
+              { "3", false, 0, 0 },
+              { "-1:3", false, 0, 0 },
+              { "1:2:3", false, 0, 0 },
+              { " 1:2", false, 0, 0 },
+              { "1:2 ", false, 0, 0 },
+              { "0x1:2", false, 0, 0 },
+              { "", false, 0, 0 },
               { "9223372036854775807:9223372036854775807", true, INT64_MAX, INT64_MAX },
               { "0:9223372036854775808", false, 0, 0 } };
     for (size_t i = 0; i < N(t); i++) {
@@ -116,7 +126,8 @@ START_TEST(test_rows)
     }
     int64_t v;
     ck_assert(pe_count_parse("0", &v) && v == 0);
-    ck_assert(!pe_count_parse("", &v) && !pe_count_parse("-1", &v) && !pe_count_parse("1 ", &v) && !pe_count_parse("1e3", &v));
+    ck_assert(!pe_count_parse("", &v) && !pe_count_parse("-1", &v) && !pe_count_parse("1 ", &v) &&
+              !pe_count_parse("1e3", &v));
 }
 END_TEST
 
@@ -223,11 +234,24 @@ START_TEST(test_timeout)
 {
     static const struct {
         const char *s;
-        int64_t ns;                     /* 0: refused */
-    } t[] = { { "1", 1000000000 },   { "0.5", 500000000 },     { "0.000000001", 1 }, { "1.25", 1250000000 }, { "86400", 86400000000000 },
-              { "0", 0 },            { "0.0", 0 },             { "86401", 0 },       { "86400.1", 0 },       { "-1", 0 },
-              { "1.", 0 },           { ".5", 0 },              { "1e3", 0 },         { "", 0 },              { "1 s", 0 },
-              { "1.0000000001", 0 }, { "99999999999999999999", 0 } };
+        int64_t ns; /* 0: refused */
+    } t[] = { { "1", 1000000000 },
+              { "0.5", 500000000 },
+              { "0.000000001", 1 },
+              { "1.25", 1250000000 },
+              { "86400", 86400000000000 },
+              { "0", 0 },
+              { "0.0", 0 },
+              { "86401", 0 },
+              { "86400.1", 0 },
+              { "-1", 0 },
+              { "1.", 0 },
+              { ".5", 0 },
+              { "1e3", 0 },
+              { "", 0 },
+              { "1 s", 0 },
+              { "1.0000000001", 0 },
+              { "99999999999999999999", 0 } };
     for (size_t i = 0; i < N(t); i++) {
         int64_t ns = 0;
         bool ok = pe_timeout_parse(t[i].s, &ns);
@@ -263,19 +287,20 @@ END_TEST
 START_TEST(test_texts)
 {
     char out[16], two[3];
-    ck_assert(pe_request_id_sane("a.B-9_") && !pe_request_id_sane("") && !pe_request_id_sane("a b") && !pe_request_id_sane("a\"b"));
+    ck_assert(pe_request_id_sane("a.B-9_") && !pe_request_id_sane("") && !pe_request_id_sane("a b") &&
+              !pe_request_id_sane("a\"b"));
     char longest[66];
     memset(longest, 'a', sizeof longest);
     longest[65] = 0;
     ck_assert(!pe_request_id_sane(longest));
     ck_assert(pe_request_id_sane(longest + 1));
     pe_header_escape("a\r\nb%\xc3\xa9 ", out, sizeof out);
-    ck_assert_str_eq(out, "a%0D%0Ab%25%C3");    /* what does not fit whole is left out */
+    ck_assert_str_eq(out, "a%0D%0Ab%25%C3"); /* what does not fit whole is left out */
     pe_header_escape("x  ", out, sizeof out);
     ck_assert_str_eq(out, "x");
     pe_utf8_clean("a\xff\xc3\xa9\xc3", out, sizeof out);
     ck_assert_str_eq(out, "a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd");
-    pe_utf8_clean("\xed\xa0\x80", out, sizeof out);     /* a surrogate */
+    pe_utf8_clean("\xed\xa0\x80", out, sizeof out); /* a surrogate */
     ck_assert_str_eq(out, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
     pe_utf8_clean("\xc3\xa9\xc3\xa9", two, sizeof two);
     ck_assert_str_eq(two, "\xc3\xa9");
@@ -296,7 +321,8 @@ START_TEST(test_problem)
     ck_assert_str_eq(json_string_value(json_object_get(o, "instance")), "urn:posenc:request:id-1");
     ck_assert_int_eq(json_integer_value(json_object_get(o, "status")), 404);
     ck_assert_uint_eq(json_array_size(json_object_get(o, "errors")), 2);
-    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(json_object_get(o, "errors"), 0), "value")), "\xef\xbf\xbd");
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(json_object_get(o, "errors"), 0), "value")),
+                     "\xef\xbf\xbd");
     json_decref(o);
     free(s);
     err = (posenc_error){ 0 };
@@ -336,13 +362,15 @@ static void stop(void)
 /* A request that has arrived whole. */
 static pe_exchange exchange(const char *encoding, const char *query)
 {
-    pe_exchange x = { .service = service, .method = PE_GET, .asked = { .num_nodes = -1 }, .query = (char *)(uintptr_t)query };
+    pe_exchange x = {
+        .service = service, .method = PE_GET, .asked = { .num_nodes = -1 }, .query = (char *)(uintptr_t)query
+    };
     snprintf(x.asked.encoding, sizeof x.asked.encoding, "%s", encoding);
     return x;
 }
 
 static const struct {
-    const char *encoding, *query, *field, *reason;      /* field NULL: good */
+    const char *encoding, *query, *field, *reason; /* field NULL: good */
 } queries[] = {
     { "sinusoidal", "embedding_dim=4&num_positions=3", NULL, NULL },
     { "sinusoidal", "embedding%5Fdim=4&num_positions=%33", NULL, NULL },
@@ -380,7 +408,8 @@ START_TEST(test_read)
     if (queries[_i].field) {
         bool found = false;
         for (unsigned k = 0; k < x.error.n; k++)
-            found |= !strcmp(x.error.fault[k].field, queries[_i].field) && !strcmp(x.error.fault[k].reason, queries[_i].reason);
+            found |= !strcmp(x.error.fault[k].field, queries[_i].field) &&
+                     !strcmp(x.error.fault[k].reason, queries[_i].reason);
         ck_assert_msg(found, "%s: %s %s", queries[_i].query, x.error.fault[0].field, x.error.fault[0].reason);
     }
     pe_request_unref(x.request);
@@ -392,9 +421,10 @@ START_TEST(test_read_values)
     pe_exchange x = exchange("sinusoidal", "embedding_dim=4&positions=5,6&rev=1&positions=7&rows=1:3");
     ck_assert_int_eq(pe_read_request(&x), PE_OK);
     ck_assert_int_eq(pe_service_resolve(service, x.request, &x.error), PE_OK);
-    ck_assert_int_eq(x.request->r.shape.tensor[0].shape[0], 3);         /* both lists are one */
+    ck_assert_int_eq(x.request->r.shape.tensor[0].shape[0], 3); /* both lists are one */
     ck_assert(strstr(x.request->r.params_json, "[5,6,7]"));
-    ck_assert(x.asked.pinned && x.asked.selection.rows && x.asked.selection.row_begin == 1 && x.asked.selection.row_end == 3);
+    ck_assert(x.asked.pinned && x.asked.selection.rows && x.asked.selection.row_begin == 1 &&
+              x.asked.selection.row_end == 3);
     ck_assert_int_eq(pe_select(&x, &x.request->r.shape), PE_OK);
     ck_assert_uint_eq(x.asked.selection.tensors, 0);
     snprintf(x.asked.tensor, sizeof x.asked.tensor, "tabel");
@@ -421,7 +451,7 @@ START_TEST(test_read_body)
     pe_request_unref(x.request);
     pe_request_unref(y.request);
 
-    y = exchange("sinusoidal", "embedding_dim=8");      /* the same name in both places */
+    y = exchange("sinusoidal", "embedding_dim=8"); /* the same name in both places */
     y.method = PE_POST;
     y.media = PE_MEDIA_JSON;
     y.body = json;

@@ -66,14 +66,11 @@ static run *ask_bytes(const posenc_encoding *e, const char *json, size_t n)
     ck_assert_ptr_nonnull(copy);
     memcpy(copy, json, n);
     q->st = posenc_request_json(&q->r, copy, n, &q->err);
-    free(copy);                 /* nothing of the request may point into the body */
+    free(copy); /* nothing of the request may point into the body */
     return q;
 }
 
-static run *ask(const posenc_encoding *e, const char *json)
-{
-    return ask_bytes(e, json, strlen(json));
-}
+static run *ask(const posenc_encoding *e, const char *json) { return ask_bytes(e, json, strlen(json)); }
 
 static void end(run *q)
 {
@@ -131,11 +128,18 @@ START_TEST(numbers)
         const char *text;
         double v;
     } cases[] = {
-        { "9007199254740992", 9007199254740992.0 }, { "9007199254740994", 9007199254740994.0 }, { "1e22", 1e22 },
-        { "100000000000000000000", 1e20 },          { "-1.5E-3", -0.0015 },                     { "0.000001", 1e-6 },
-        { "123456789012345678901234567890e-10", 12345678901234567890.123456789 }, { "1e-400", 0 },
-        { "2.2250738585072011e-308", 2.2250738585072011e-308 }, { "1.7976931348623157e308", 1.7976931348623157e308 },
-        { "0.1e1", 1 },                             { "5e-324", 5e-324 },
+        { "9007199254740992", 9007199254740992.0 },
+        { "9007199254740994", 9007199254740994.0 },
+        { "1e22", 1e22 },
+        { "100000000000000000000", 1e20 },
+        { "-1.5E-3", -0.0015 },
+        { "0.000001", 1e-6 },
+        { "123456789012345678901234567890e-10", 12345678901234567890.123456789 },
+        { "1e-400", 0 },
+        { "2.2250738585072011e-308", 2.2250738585072011e-308 },
+        { "1.7976931348623157e308", 1.7976931348623157e308 },
+        { "0.1e1", 1 },
+        { "5e-324", 5e-324 },
     };
     char json[200];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -259,26 +263,34 @@ START_TEST(refused)
         { "{\"table\":[[[[[[[[[1]]]]]]]]]}", PE_LIMIT, "table", "LIMIT_EXCEEDED" },
         { "{\"table\":\"my_table\"}", PE_NOT_FOUND, "table", "TABLE_NOT_FOUND" },
         { "{\"table\":{\"dtype\":\"float32\",\"shape\":[1]}}", PE_INVALID, "table.data", "INVALID_PARAMETER" },
-        { "{\"table\":{\"dtype\":\"f4\",\"shape\":[1],\"data\":\"AAAAAA==\"}}", PE_INVALID, "table.dtype", "INVALID_PARAMETER" },
-        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[2],\"data\":\"AAAAAA==\"}}", PE_INVALID, "table.data", "INVALID_SHAPE" },
-        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[1],\"data\":\"AAAAAA=\"}}", PE_INVALID, "table.data", "INVALID_PARAMETER" },
-        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[1],\"data\":\"AAAAAB==\"}}", PE_INVALID, "table.data", "INVALID_PARAMETER" },
-        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[1],\"data\":\"AAA AAA==\"}}", PE_INVALID, "table.data", "INVALID_PARAMETER" },
-        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[1],\"data\":\"A===AAAA\"}}", PE_INVALID, "table.data", "INVALID_PARAMETER" },
-        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[-1],\"data\":\"\"}}", PE_INVALID, "table.shape", "INVALID_PARAMETER" },
+        { "{\"table\":{\"dtype\":\"f4\",\"shape\":[1],\"data\":\"AAAAAA==\"}}", PE_INVALID, "table.dtype",
+          "INVALID_PARAMETER" },
+        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[2],\"data\":\"AAAAAA==\"}}", PE_INVALID, "table.data",
+          "INVALID_SHAPE" },
+        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[1],\"data\":\"AAAAAA=\"}}", PE_INVALID, "table.data",
+          "INVALID_PARAMETER" },
+        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[1],\"data\":\"AAAAAB==\"}}", PE_INVALID, "table.data",
+          "INVALID_PARAMETER" },
+        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[1],\"data\":\"AAA AAA==\"}}", PE_INVALID, "table.data",
+          "INVALID_PARAMETER" },
+        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[1],\"data\":\"A===AAAA\"}}", PE_INVALID, "table.data",
+          "INVALID_PARAMETER" },
+        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[-1],\"data\":\"\"}}", PE_INVALID, "table.shape",
+          "INVALID_PARAMETER" },
         { "{\"table\":{\"dtype\":\"float32\",\"shape\":[4294967296,4294967296],\"data\":\"\"}}", PE_INVALID, "table.shape",
           "INVALID_PARAMETER" },
-        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[1],\"data\":\"AAAAAA==\",\"x\":1}}", PE_INVALID, "table", "INVALID_PARAMETER" },
-        { "{\"table\":{\"dtype\":\"float32\",\"dtype\":\"float32\",\"shape\":[1],\"data\":\"AAAAAA==\"}}", PE_INVALID, "table",
+        { "{\"table\":{\"dtype\":\"float32\",\"shape\":[1],\"data\":\"AAAAAA==\",\"x\":1}}", PE_INVALID, "table",
           "INVALID_PARAMETER" },
+        { "{\"table\":{\"dtype\":\"float32\",\"dtype\":\"float32\",\"shape\":[1],\"data\":\"AAAAAA==\"}}", PE_INVALID,
+          "table", "INVALID_PARAMETER" },
         { "{\"rev\":\"1\"}", PE_INVALID, "rev", "INVALID_PARAMETER" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         run *q = ask(&plain, cases[i].json);
         char text[1000];
         posenc_error_text(&q->err, text, sizeof text);
-        ck_assert_msg(q->st == cases[i].st && q->err.n == 1 && !strcmp(q->err.fault[0].field, cases[i].field)
-                          && !strcmp(q->err.fault[0].reason, cases[i].reason),
+        ck_assert_msg(q->st == cases[i].st && q->err.n == 1 && !strcmp(q->err.fault[0].field, cases[i].field) &&
+                          !strcmp(q->err.fault[0].reason, cases[i].reason),
                       "%s: %s", cases[i].json, text);
         end(q);
     }
@@ -295,7 +307,7 @@ START_TEST(places)
     q = ask(&plain, deep);
     ck_assert_int_eq(q->st, PE_LIMIT);
     end(q);
-    deep[9 + 31] = 0;           /* 32 levels in all: only the syntax is wrong */
+    deep[9 + 31] = 0; /* 32 levels in all: only the syntax is wrong */
     q = ask(&plain, deep);
     ck_assert_int_eq(q->st, PE_INVALID);
     end(q);
@@ -359,13 +371,16 @@ START_TEST(graphs_refused)
         { "{\"num_nodes\":2,\"edge_index\":[[0,1],[1,0.5]]}", PE_INVALID, "graph.edge_index[1][1]", "INVALID_PARAMETER" },
         { "{\"num_nodes\":2,\"edge_index\":[[0,\"1\"],[1,0]]}", PE_INVALID, "graph.edge_index[0][1]", "INVALID_PARAMETER" },
         { "{\"num_nodes\":2,\"edge_index\":[[0,1],[1,7]]}", PE_INVALID, "graph.edge_index[1][1]", "INVALID_PARAMETER" },
-        { "{\"num_nodes\":2,\"edge_index\":[[0],[1]],\"edge_weight\":[1,2]}", PE_INVALID, "graph.edge_weight", "INVALID_SHAPE" },
-        { "{\"num_nodes\":2,\"edge_index\":[[0],[1]],\"edge_weight\":3}", PE_INVALID, "graph.edge_weight", "INVALID_PARAMETER" },
+        { "{\"num_nodes\":2,\"edge_index\":[[0],[1]],\"edge_weight\":[1,2]}", PE_INVALID, "graph.edge_weight",
+          "INVALID_SHAPE" },
+        { "{\"num_nodes\":2,\"edge_index\":[[0],[1]],\"edge_weight\":3}", PE_INVALID, "graph.edge_weight",
+          "INVALID_PARAMETER" },
         { "{\"num_nodes\":2,\"edge_index\":[[0],[1]],\"directed\":0}", PE_INVALID, "graph.directed", "INVALID_PARAMETER" },
         { "{\"num_nodes\":2,\"edge_index\":[[0],[1]],\"ptr\":[0]}", PE_INVALID, "graph.ptr", "INVALID_PARAMETER" },
         { "{\"num_nodes\":2,\"edge_index\":[[0],[1]],\"ptr\":[]}", PE_INVALID, "graph.ptr", "INVALID_PARAMETER" },
         { "{\"num_nodes\":2,\"edge_index\":[[0],[1]],\"num_node\":2}", PE_INVALID, "graph.num_node", "UNKNOWN_PARAMETER" },
-        { "{\"num_nodes\":null,\"edge_index\":[[0],[1]],\"num_nodes\":2}", PE_INVALID, "graph.num_nodes", "DUPLICATE_PARAMETER" },
+        { "{\"num_nodes\":null,\"edge_index\":[[0],[1]],\"num_nodes\":2}", PE_INVALID, "graph.num_nodes",
+          "DUPLICATE_PARAMETER" },
     };
     char json[300];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -373,8 +388,8 @@ START_TEST(graphs_refused)
         run *q = ask(&graphic, json);
         char text[1000];
         posenc_error_text(&q->err, text, sizeof text);
-        ck_assert_msg(q->st == cases[i].st && q->err.n == 1 && !strcmp(q->err.fault[0].field, cases[i].field)
-                          && !strcmp(q->err.fault[0].reason, cases[i].reason),
+        ck_assert_msg(q->st == cases[i].st && q->err.n == 1 && !strcmp(q->err.fault[0].field, cases[i].field) &&
+                          !strcmp(q->err.fault[0].reason, cases[i].reason),
                       "%s: %s", json, text);
         ck_assert_ptr_null(q->r.graph);
         end(q);
@@ -385,8 +400,9 @@ END_TEST
 /* No prefix of a body does harm, nor any byte changed. */
 START_TEST(mangled)
 {
-    static const char json[] = "{\"count\":12,\"scale\":1.5e3,\"positions\":[1,-2.5],\"word\":\"beta\",\"label\":\"a\\u00e9\\n\","
-                               "\"table\":[[true],[false]],\"graph\":{\"num_nodes\":2,\"edge_index\":[[0],[1]]}}";
+    static const char json[] =
+        "{\"count\":12,\"scale\":1.5e3,\"positions\":[1,-2.5],\"word\":\"beta\",\"label\":\"a\\u00e9\\n\","
+        "\"table\":[[true],[false]],\"graph\":{\"num_nodes\":2,\"edge_index\":[[0],[1]]}}";
     char copy[sizeof json];
     for (size_t n = 0; n < sizeof json - 1; n++) {
         run *q = ask_bytes(&graphic, json, n);
@@ -411,8 +427,10 @@ START_TEST(binary_bodies)
     double list[2] = { -0.0, 7 };
     int64_t beyond[1] = { 9007199254740993 };
     posenc_tensor t[] = {
-        { "edge_index", PE_int64, 2, { 2, 2 }, wide },  { "edge_weight", PE_float32, 1, { 2 }, weight },
-        { "ptr", PE_int64, 1, { 2 }, ptr },             { "table", PE_float32, 1, { 2 }, weight },
+        { "edge_index", PE_int64, 2, { 2, 2 }, wide },
+        { "edge_weight", PE_float32, 1, { 2 }, weight },
+        { "ptr", PE_int64, 1, { 2 }, ptr },
+        { "table", PE_float32, 1, { 2 }, weight },
         { "positions", PE_float64, 1, { 2 }, list },
     };
     run *q = begin(&graphic);
@@ -430,13 +448,19 @@ START_TEST(binary_bodies)
 
     static const struct {
         const char *field, *reason;
-    } want[] = { { "num_nodes", "MISSING_PARAMETER" },    { "edge_index", "INVALID_SHAPE" }, { "edge_index", "MISSING_PARAMETER" },
-                 { "edge_weight", "INVALID_SHAPE" },      { "count", "INVALID_PARAMETER" },  { "positionz", "UNKNOWN_PARAMETER" },
+    } want[] = { { "num_nodes", "MISSING_PARAMETER" },    { "edge_index", "INVALID_SHAPE" },
+                 { "edge_index", "MISSING_PARAMETER" },   { "edge_weight", "INVALID_SHAPE" },
+                 { "count", "INVALID_PARAMETER" },        { "positionz", "UNKNOWN_PARAMETER" },
                  { "positions[0]", "INVALID_PARAMETER" }, { "positions", "INVALID_SHAPE" } };
     posenc_tensor bad[][2] = {
-        { small }, { { "edge_index", PE_int32, 1, { 4 }, narrow } }, { t[1] }, { small, { "edge_weight", PE_float32, 1, { 1 }, weight } },
-        { { "count", PE_int64, 0, { 0 }, ptr } }, { { "positionz", PE_int64, 1, { 2 }, ptr } },
-        { { "positions", PE_int64, 1, { 1 }, beyond } }, { { "positions", PE_int64, 2, { 2, 2 }, wide } },
+        { small },
+        { { "edge_index", PE_int32, 1, { 4 }, narrow } },
+        { t[1] },
+        { small, { "edge_weight", PE_float32, 1, { 1 }, weight } },
+        { { "count", PE_int64, 0, { 0 }, ptr } },
+        { { "positionz", PE_int64, 1, { 2 }, ptr } },
+        { { "positions", PE_int64, 1, { 1 }, beyond } },
+        { { "positions", PE_int64, 2, { 2, 2 }, wide } },
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
         q = begin(&graphic);

@@ -27,7 +27,8 @@ static run read_bytes(const void *bytes, size_t size)
 {
     run q = { .arena = posenc_arena_new(1 << 24) };
     ck_assert_ptr_nonnull(q.arena);
-    q.m = (Posenc__V1__EncodeRequest *)pe_reflect_unpack(&posenc__v1__encode_request__descriptor, bytes, size, q.arena, &q.err);
+    q.m = (Posenc__V1__EncodeRequest *)pe_reflect_unpack(&posenc__v1__encode_request__descriptor, bytes, size, q.arena,
+                                                         &q.err);
     q.st = q.m ? pe_reflect_request(q.m, &q.r, q.arena, &q.err) : q.err.status;
     return q;
 }
@@ -39,7 +40,7 @@ static run read_message(const Posenc__V1__EncodeRequest *m)
     ck_assert_ptr_nonnull(bytes);
     posenc__v1__encode_request__pack(m, bytes);
     run q = read_bytes(bytes, size);
-    free(bytes);                /* the request must not point into it */
+    free(bytes); /* the request must not point into it */
     return q;
 }
 
@@ -87,15 +88,15 @@ START_TEST(parity_finds_drift)
 {
     static const posenc_param rows[] = {
         { PE_INT(drifted, num_nodes), .max = 1 },
-        { PE_REAL(drifted, directed), .max = 1 },       /* a bool there */
+        { PE_REAL(drifted, directed), .max = 1 }, /* a bool there */
         { PE_REALS(drifted, edge_weight) },
-        { PE_INT(drifted, extra), .max = 1 },           /* not there */
+        { PE_INT(drifted, extra), .max = 1 }, /* not there */
     };
     static const posenc_table t = { rows, PE_LEN(rows), sizeof(drifted) };
     posenc_error err = { 0 };
     ck_assert_int_eq(pe_reflect_check_table(&t, &posenc__v1__graph__descriptor, true, &err), PE_INTERNAL);
     ck_assert(blames(&err, "Graph.directed") && blames(&err, "Graph.extra"));
-    ck_assert(blames(&err, "Graph.edge_index") && blames(&err, "Graph.ptr"));      /* fields without a row */
+    ck_assert(blames(&err, "Graph.edge_index") && blames(&err, "Graph.ptr")); /* fields without a row */
     ck_assert(!blames(&err, "Graph.num_nodes") && !blames(&err, "Graph.edge_weight"));
     err = (posenc_error){ 0 };
     pe_reflect_check_table(&t, &posenc__v1__graph__descriptor, false, &err);
@@ -141,7 +142,7 @@ START_TEST(values_reach_the_table)
     ck_assert_int_eq(q.st, PE_OK);
     ck_assert_int_eq(posenc_resolve(&q.r, &q.err), PE_OK);
 
-    posenc_request same;        /* as typed in a query */
+    posenc_request same; /* as typed in a query */
     posenc_arena *a = posenc_arena_new(1 << 20);
     ck_assert_int_eq(posenc_request_init(&same, "sinusoidal", a, NULL), PE_OK);
     posenc_request_parse(&same, "embedding_dim=6&num_positions=10&layout=split&flip_sin_to_cos=true&max_period=500", NULL);
@@ -161,7 +162,7 @@ START_TEST(absent_is_not_zero)
     s.has_max_period = true;
     s.max_period = 10000;
     run given = read_message(&m);
-    s.max_period = 0;           /* out of range, so it must have been read */
+    s.max_period = 0; /* out of range, so it must have been read */
     run zero = read_message(&m);
     ck_assert_int_eq(posenc_resolve(&absent.r, &absent.err), PE_OK);
     ck_assert_int_eq(posenc_resolve(&given.r, &given.err), PE_OK);
@@ -278,7 +279,7 @@ START_TEST(words_outside_the_list)
     s.has_layout = true;
     s.layout = 77;
     m.has_dtype = true;
-    m.dtype = POSENC__V1__DTYPE__INT32;     /* in the enum, not in the row */
+    m.dtype = POSENC__V1__DTYPE__INT32; /* in the enum, not in the row */
     run q = read_message(&m);
     ck_assert_int_eq(q.st, PE_INVALID);
     ck_assert(blames(&q.err, "layout") && blames(&q.err, "dtype"));
@@ -290,9 +291,9 @@ END_TEST
 
 START_TEST(unknown_fields)
 {
-    static const uint8_t outside[] = { 0x0a, 0x04, 0x10, 0x04, 0x18, 0x02, 0xa0, 0x38, 0x01 };          /* field 900 */
-    static const uint8_t inside[] = { 0x0a, 0x07, 0x10, 0x04, 0x18, 0x02, 0x98, 0x06, 0x01 };           /* sinusoidal { field 99 } */
-    static const uint8_t other[] = { 0x1a, 0x00 };                                                     /* an encoding of a later version */
+    static const uint8_t outside[] = { 0x0a, 0x04, 0x10, 0x04, 0x18, 0x02, 0xa0, 0x38, 0x01 }; /* field 900 */
+    static const uint8_t inside[] = { 0x0a, 0x07, 0x10, 0x04, 0x18, 0x02, 0x98, 0x06, 0x01 };  /* sinusoidal { field 99 } */
+    static const uint8_t other[] = { 0x1a, 0x00 }; /* an encoding of a later version */
     run q = read_bytes(outside, sizeof outside);
     ck_assert(q.st == PE_INVALID && blames(&q.err, "field 900"));
     end(&q);
@@ -314,10 +315,10 @@ START_TEST(hostile_sizes)
     uint8_t *bytes = malloc(n);
     ck_assert_ptr_nonnull(bytes);
     for (size_t i = 0; i < n; i += 3)
-        memcpy(bytes + i, "\xe2\x3e\x00", 3);       /* tensors: "" */
+        memcpy(bytes + i, "\xe2\x3e\x00", 3); /* tensors: "" */
     run q = read_bytes(bytes, n);
     ck_assert_int_eq(q.st, PE_LIMIT);
-    ck_assert_uint_lt(posenc_arena_used(q.arena), 40 * n);       /* blocks of an arena double */
+    ck_assert_uint_lt(posenc_arena_used(q.arena), 40 * n); /* blocks of an arena double */
     end(&q);
     q = read_bytes("\x0a\x7f\x01", 3);
     ck_assert_int_eq(q.st, PE_INVALID);

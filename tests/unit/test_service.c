@@ -106,7 +106,7 @@ START_TEST(miss_then_hit)
     ck_assert_int_eq(a.status, PE_OK);
     ck_assert_int_eq(a.cache, PE_MISS);
     ask(&b, q);
-    ck_assert_int_eq(atomic_load(&ended), 2);           /* a hit is answered on the spot */
+    ck_assert_int_eq(atomic_load(&ended), 2); /* a hit is answered on the spot */
     ck_assert_int_eq(b.cache, PE_HIT);
     ck_assert_ptr_eq(a.entry, b.entry);
     ck_assert(computations("sinusoidal") == 1);
@@ -122,7 +122,7 @@ START_TEST(hundred_ask_one_computes)
     pe_request *q = slow_request(60, 6);
     for (int i = 0; i < 100; i++)
         ask(&call[i], q);
-    ck_assert(pe_service_cancel(service, &call[0]));    /* the leader goes away */
+    ck_assert(pe_service_cancel(service, &call[0])); /* the leader goes away */
     wait_for(99);
     int collapsed = 0;
     for (int i = 1; i < 100; i++) {
@@ -147,10 +147,12 @@ START_TEST(nobody_waits)
     ck_assert(pe_service_cancel(service, &a));
     ck_assert(!pe_service_cancel(service, &a));
     pe_request_unref(q);
-    for (int i = 0; i < 5000 && pe_metrics_get(pe_service_metrics(service), PE_posenc_cancelled_total, "encoding=\"laplacian\"") == 0; i++)
+    for (int i = 0;
+         i < 5000 && pe_metrics_get(pe_service_metrics(service), PE_posenc_cancelled_total, "encoding=\"laplacian\"") == 0;
+         i++)
         usleep(200);
     double ms = (double)(pe_now_ns() - t0) * 1e-6;
-    ck_assert_msg(ms < 1000, "stopped after %.1f ms", ms);      /* generous: a busy machine and sanitizers */
+    ck_assert_msg(ms < 1000, "stopped after %.1f ms", ms); /* generous: a busy machine and sanitizers */
     ck_assert(pe_metrics_get(pe_service_metrics(service), PE_posenc_cancelled_total, "encoding=\"laplacian\"") == 1);
 }
 END_TEST
@@ -168,7 +170,7 @@ START_TEST(deadline)
     wait_for(1);
     ck_assert_int_eq(late.status, PE_DEADLINE);
     ck_assert_str_eq(late.error.fault[0].reason, "DEADLINE_EXCEEDED");
-    ck_assert(pe_service_cancel(service, &patient));    /* it still waited: one deadline is nobody else's */
+    ck_assert(pe_service_cancel(service, &patient)); /* it still waited: one deadline is nobody else's */
     memset(&late, 0, sizeof late);
     late.request = q;
     late.done = count;
@@ -194,7 +196,8 @@ END_TEST
 
 START_TEST(limits)
 {
-    static const char *const queries[] = { "embedding_dim=65536&num_positions=1000000", "embedding_dim=65536&num_positions=9000000000000000" };
+    static const char *const queries[] = { "embedding_dim=65536&num_positions=1000000",
+                                           "embedding_dim=65536&num_positions=9000000000000000" };
     posenc_error err = { 0 };
     pe_request *q = pe_request_new(service);
     posenc_request_init(&q->r, "sinusoidal", q->arena, &err);
@@ -232,10 +235,11 @@ static const struct {
     const char *flag, *value;
     bool ok;
 } flags[] = {
-    { "--http", "127.0.0.1:0", true },  { "--http", "[::1]:8080", true },   { "--http", "8080", false },   { "--http", "0.0.0.0:80", false },
-    { "--http", "1.2.3.4:99999", false }, { "--max-body", "1GiB", true },   { "--max-body", "1XB", false }, { "--max_body", "2048", true },
-    { "--queue", "0", false },          { "--no-such", "1", false },        { "--memory-budget", "64MiB", true }, { "--memory-budget", "1", false },
-    { "--log-level", "loud", false },   { "--config", "/does/not/exist", false },
+    { "--http", "127.0.0.1:0", true }, { "--http", "[::1]:8080", true },         { "--http", "8080", false },
+    { "--http", "0.0.0.0:80", false }, { "--http", "1.2.3.4:99999", false },     { "--max-body", "1GiB", true },
+    { "--max-body", "1XB", false },    { "--max_body", "2048", true },           { "--queue", "0", false },
+    { "--no-such", "1", false },       { "--memory-budget", "64MiB", true },     { "--memory-budget", "1", false },
+    { "--log-level", "loud", false },  { "--config", "/does/not/exist", false },
 };
 
 START_TEST(settings)

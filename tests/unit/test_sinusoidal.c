@@ -14,8 +14,8 @@ Suite *sinusoidal_suite(void);
 /* ---- one request, from words and tensors to values ---- */
 
 typedef struct tokens {
-    const int64_t *ids, *mask;      /* NULL: not given */
-    int64_t rows, length;           /* rows 0: one axis only */
+    const int64_t *ids, *mask; /* NULL: not given */
+    int64_t rows, length;      /* rows 0: one axis only */
 } tokens;
 
 typedef struct answer {
@@ -63,7 +63,7 @@ static double element(const answer *a, int tensor, int64_t i) { return posenc_te
 
 /* A table in words: per row of `positions` and column, which function of which frequency. */
 typedef struct convention {
-    const char *query;          /* without num_positions */
+    const char *query; /* without num_positions */
     int64_t d;
     const char *columns;        /* a letter and a digit a column: s2 is sin(pos * w[2]), c2 its cosine, 00 is zero */
     double base, n, multiplier; /* w[i] = multiplier * base^(-i / n) */
@@ -128,7 +128,7 @@ START_TEST(columns)
             if (r == 0)
                 ck_assert(got == (c->columns[2 * k] == 'c'));
         }
-    for (int64_t k = 0; k < c->d; k++) {        /* rows 1 and 2: +1 and -1 */
+    for (int64_t k = 0; k < c->d; k++) { /* rows 1 and 2: +1 and -1 */
         double plus = element(&a, 0, c->d + k), minus = element(&a, 0, 2 * c->d + k);
         ck_assert(c->columns[2 * k] == 'c' ? plus == minus : plus == -minus);
     }
@@ -262,7 +262,9 @@ START_TEST(dtypes)
         const char *query;
         posenc_dtype dtype;
         double eps;
-    } cases[] = { { "float32", PE_float32, 0x1p-24 }, { "float64", PE_float64, 0x1p-52 }, { "float16", PE_float16, 0x1p-11 },
+    } cases[] = { { "float32", PE_float32, 0x1p-24 },
+                  { "float64", PE_float64, 0x1p-52 },
+                  { "float16", PE_float16, 0x1p-11 },
                   { "bfloat16", PE_bfloat16, 0x1p-8 } };
     for (size_t i = 0; i < LEN(cases); i++) {
         answer a;
