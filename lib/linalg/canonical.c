@@ -13,16 +13,19 @@ static posenc_status no_memory(posenc_error *err)
 /* ---- colours ---- */
 
 /* Cells are runs of `order`; a cell is named by where it starts. A cell in the queue splits others by what their nodes
- * see of it. Everything that decides (the order of the queue, of the pieces of a split, which piece may stay out of the queue) is a
- * matter of starts, sizes and sums over neighbours, so no node id ever matters. */
+ * see of it. Everything that decides (the order of the queue, of the pieces of a split, which piece may stay out of the
+ * queue) is a matter of starts, sizes and sums over neighbours, so no node id ever matters. */
 typedef struct partition {
     const pe_csr *c;
-    int32_t *order, *place, *cell;      /* (n) nodes by cell; where a node stands; its cell */
-    int32_t *size, *hit;                /* (n) by cell: nodes; nodes touched by the splitter, which stand at the end */
-    uint64_t *sum;                      /* (n) by node: what it sees of the splitter */
+    int32_t *order, *place, *cell; /* (n) nodes by cell; where a node stands; its cell */
+    int32_t *size, *hit;           /* (n) by cell: nodes; nodes touched by the splitter, which stand at the end */
+    uint64_t *sum;                 /* (n) by node: what it sees of the splitter */
     int32_t *queue, *touched, *splitter;
-    bool *queued;                       /* (n) by cell */
-    struct keyed { uint64_t key; int32_t node; } *piece;
+    bool *queued; /* (n) by cell */
+    struct keyed {
+        uint64_t key;
+        int32_t node;
+    } * piece;
     int64_t head, waiting;
 } partition;
 
@@ -59,7 +62,7 @@ static void enqueue(partition *p, int32_t cell)
 static void touch(partition *p, int32_t u, uint64_t what, int32_t *ntouched)
 {
     int32_t cell = p->cell[u], end = cell + p->size[cell] - p->hit[cell];
-    if (p->place[u] < end) {                /* not touched yet: move it to the end of its cell */
+    if (p->place[u] < end) { /* not touched yet: move it to the end of its cell */
         int32_t other = p->order[end - 1], from = p->place[u];
         if (!p->hit[cell]++)
             p->touched[(*ntouched)++] = cell;
@@ -117,7 +120,10 @@ posenc_status pe_refine(const pe_csr *c, int32_t *colour, posenc_context *ctx, p
         return PE_OK;
     posenc_status st = PE_OK;
     int32_t *ints = malloc(7 * n * sizeof *ints);
-    partition p = { .c = c, .cell = colour, .sum = calloc(n, sizeof *p.sum), .queued = calloc(n, sizeof *p.queued),
+    partition p = { .c = c,
+                    .cell = colour,
+                    .sum = calloc(n, sizeof *p.sum),
+                    .queued = calloc(n, sizeof *p.queued),
                     .piece = malloc(n * sizeof *p.piece) };
     if (!ints || !p.sum || !p.queued || !p.piece) {
         st = no_memory(err);
@@ -135,7 +141,7 @@ posenc_status pe_refine(const pe_csr *c, int32_t *colour, posenc_context *ctx, p
         p.cell[i] = p.hit[i] = 0;
     }
     p.size[0] = (int32_t)n;
-    enqueue(&p, 0);                         /* the cell of all nodes splits them by degree */
+    enqueue(&p, 0); /* the cell of all nodes splits them by degree */
     for (int64_t work = 0; p.waiting; p.waiting--) {
         int32_t cell = p.queue[p.head], size = p.size[cell], ntouched = 0;
         p.head = (p.head + 1) % c->n;
@@ -148,7 +154,7 @@ posenc_status pe_refine(const pe_csr *c, int32_t *colour, posenc_context *ctx, p
             work += c->ptr[v + 1] - c->ptr[v];
         }
         qsort(p.touched, (size_t)ntouched, sizeof *p.touched, by_start);
-        p.waiting--;                        /* the splitter has left: pieces of it may enter */
+        p.waiting--; /* the splitter has left: pieces of it may enter */
         for (int32_t i = 0; i < ntouched; i++)
             split(&p, p.touched[i]);
         p.waiting++;
@@ -168,7 +174,8 @@ done:
 
 /* ---- the canonical basis ---- */
 
-posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_t *begin, const int32_t *node, posenc_error *err)
+posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_t *begin, const int32_t *node,
+                                posenc_error *err)
 {
     *w = (pe_canonical){ .csr = csr, .begin = begin, .node = node };
     w->diagonal = calloc((size_t)csr->n + 1, sizeof *w->diagonal);
@@ -184,14 +191,14 @@ void pe_canonical_fini(pe_canonical *w)
 
 /* What is left of the space on one component: vectors v[first] .. v[first + rank - 1]. */
 typedef struct block {
-    int64_t begin, end;     /* places */
+    int64_t begin, end; /* places */
     int64_t first, rank;
 } block;
 
 typedef struct space {
     pe_canonical *w;
-    double **v;             /* (m) */
-    double *a;              /* (m) scratch */
+    double **v; /* (m) */
+    double *a;  /* (m) scratch */
     block *b;
     int64_t nblocks;
 } space;
@@ -216,14 +223,14 @@ static bool same_column(const space *s, const block *b, int64_t p, const block *
         dot += s->v[j][p - b->begin] * s->v[j][q - b->begin];
     if (b->rank == 1)
         return dot > 0;
-    const double *d = s->w->diagonal;       /* the columns differ by the root of twice what is missing to 1: 4.5e-7 */
+    const double *d = s->w->diagonal; /* the columns differ by the root of twice what is missing to 1: 4.5e-7 */
     return dot >= (1 - 1e-13) * sqrt(d[p]) * sqrt(d[q]);
 }
 
 typedef struct pivot {
     block *b;
     int64_t place;
-    bool decided;           /* by structure: no id and no narrow margin had a say */
+    bool decided; /* by structure: no id and no narrow margin had a say */
 } pivot;
 
 static posenc_status choose(space *s, pivot *out, posenc_context *ctx, posenc_error *err)
@@ -243,7 +250,7 @@ static posenc_status choose(space *s, pivot *out, posenc_context *ctx, posenc_er
     if (!top)
         return posenc_fail(err, PE_INTERNAL, "INTERNAL", "eigenvectors", "zero or not a number", "unit vectors");
     double low = (1 - 1e-6) * max, margin = 1e-8 * max;
-    bool alike = true, narrow = false;      /* alike: all candidates give the column of the largest */
+    bool alike = true, narrow = false; /* alike: all candidates give the column of the largest */
     *out = (pivot){ .place = -1, .decided = true };
     for (int64_t i = 0; i < s->nblocks; i++) {
         block *b = &s->b[i];
@@ -313,7 +320,7 @@ static posenc_status take(space *s, block *b, int64_t place, double *column, pos
     b->rank--;
     if (!b->rank)
         return PE_OK;
-    double sign = a[0] < 0 ? -1 : 1, scale = 1 / (1 + fabs(a[0]));      /* of the reflection by a + sign e_0 */
+    double sign = a[0] < 0 ? -1 : 1, scale = 1 / (1 + fabs(a[0])); /* of the reflection by a + sign e_0 */
     for (int64_t p = 0; p < n; p++)
         v[0][p] = column[p] + sign * v[0][p];
     for (int64_t j = 1; j < r; j++) {
@@ -331,10 +338,14 @@ static posenc_status take(space *s, block *b, int64_t place, double *column, pos
 }
 
 posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis, int64_t m, int64_t count, double *out,
-                                   int64_t stride, int64_t origin, uint8_t *determined, posenc_context *ctx, posenc_error *err)
+                                   int64_t stride, int64_t origin, uint8_t *determined, posenc_context *ctx,
+                                   posenc_error *err)
 {
     posenc_status st = PE_OK;
-    space s = { .w = w, .v = malloc((size_t)m * sizeof *s.v), .a = malloc((size_t)m * sizeof *s.a), .b = malloc((size_t)m * sizeof *s.b) };
+    space s = { .w = w,
+                .v = malloc((size_t)m * sizeof *s.v),
+                .a = malloc((size_t)m * sizeof *s.a),
+                .b = malloc((size_t)m * sizeof *s.b) };
     if (!s.v || !s.a || !s.b) {
         st = no_memory(err);
         goto done;

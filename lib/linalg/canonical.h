@@ -22,19 +22,20 @@ posenc_status pe_refine(const pe_csr *c, int32_t *colour, posenc_context *ctx, p
  * lives on one component is a run of places. Not thread-safe. */
 typedef struct pe_canonical {
     const pe_csr *csr;
-    const int64_t *begin;       /* (components + 1) places of component b: begin[b] .. begin[b + 1] - 1 */
-    const int32_t *node;        /* (n) the node at a place */
-    double *diagonal;           /* (n) scratch: R_vv */
-    int32_t *colour;            /* (n) NULL until needed */
+    const int64_t *begin; /* (components + 1) places of component b: begin[b] .. begin[b + 1] - 1 */
+    const int32_t *node;  /* (n) the node at a place */
+    double *diagonal;     /* (n) scratch: R_vv */
+    int32_t *colour;      /* (n) NULL until needed */
 } pe_canonical;
 
-posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_t *begin, const int32_t *node, posenc_error *err);
+posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_t *begin, const int32_t *node,
+                                posenc_error *err);
 void pe_canonical_fini(pe_canonical *w);
 
 /* A vector that is zero outside one component. */
 typedef struct pe_block_vector {
     int64_t component;
-    double *v;                  /* (nodes of the component) */
+    double *v; /* (nodes of the component) */
 } pe_block_vector;
 
 /* The first `count` canonical columns of the space spanned by m orthonormal vectors (ascending by component).
@@ -45,6 +46,7 @@ typedef struct pe_block_vector {
  *                within 1e-8 of the threshold. Candidates that all give the same column (R_uv = sqrt(R_uu R_vv)) are
  *                no choice. */
 posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis, int64_t m, int64_t count, double *out,
-                                   int64_t stride, int64_t origin, uint8_t *determined, posenc_context *ctx, posenc_error *err);
+                                   int64_t stride, int64_t origin, uint8_t *determined, posenc_context *ctx,
+                                   posenc_error *err);
 
 #endif

@@ -8,13 +8,13 @@
 
 #include "krylov.h"
 
-enum { PE_MOST_DEGREE = 8000 };    /* reached: the low end is too crowded for a polynomial */
+enum { PE_MOST_DEGREE = 8000 }; /* reached: the low end is too crowded for a polynomial */
 
 typedef struct pe_filter {
     const pe_laplacian *lap;
     double low, high;
     int64_t degree;
-    double *spare[2];       /* panels, owned */
+    double *spare[2]; /* panels, owned */
 } pe_filter;
 
 posenc_status pe_filter_init(pe_filter *f, const pe_laplacian *lap, posenc_error *err);

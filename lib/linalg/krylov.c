@@ -121,7 +121,7 @@ static posenc_status project(pe_search *s, int64_t m, double *w, double *c)
     return pe_panel_subtract(s->n, s->v, m, part, w, s->pace);
 }
 
-static void multiply(const double *a, const double *b, double *out)     /* (8, 8) each */
+static void multiply(const double *a, const double *b, double *out) /* (8, 8) each */
 {
     for (int i = 0; i < 8; i++)
         for (int j = 0; j < 8; j++) {
@@ -161,7 +161,7 @@ static posenc_status orthonormalize(pe_search *s, int64_t m, double *w, double f
                 continue;
             if (dead >> c & 1) {
                 again = true;
-                if (pass > 0) {         /* of unit length before: it lies in the space spanned */
+                if (pass > 0) { /* of unit length before: it lies in the space spanned */
                     gone |= 1u << c;
                     continue;
                 }
@@ -188,7 +188,7 @@ static posenc_status ritz(pe_search *s, int64_t m, const double *r, double *b)
     int64_t size = m * PE_WIDTH, stride = s->panels * PE_WIDTH;
     for (int64_t i = 0; i < size; i++)
         memcpy(s->s + i * size, s->h + i * stride, (size_t)size * sizeof(double));
-    double *ascending = b;      /* both are (8 m): theta is reversed before b is written */
+    double *ascending = b; /* both are (8 m): theta is reversed before b is written */
     posenc_status st = pe_sym_dense(size, s->s, ascending, s->pace->ctx, s->err);
     if (st)
         return st;
@@ -367,7 +367,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
     memset(s->h, 0, (size_t)(stride * stride) * sizeof(double));
     if ((st = first_block(s, seed, &alive)))
         goto done;
-    if (!alive) {           /* everything is locked */
+    if (!alive) { /* everything is locked */
         s->converged = true;
         goto done;
     }
@@ -389,7 +389,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
             for (int64_t c = 0; c < PE_WIDTH; c++) {
                 double x = s->c[i * PE_WIDTH + c];
                 int64_t j = m * PE_WIDTH + c;
-                if (i >= m * PE_WIDTH)      /* the diagonal block: symmetric up to rounding */
+                if (i >= m * PE_WIDTH) /* the diagonal block: symmetric up to rounding */
                     x = 0.5 * (x + s->c[j * PE_WIDTH + i - m * PE_WIDTH]);
                 s->h[i * stride + j] = s->h[j * stride + i] = x;
             }

@@ -4,10 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static double weight(const pe_component *c, int64_t p)
-{
-    return c->weight ? c->weight[p] : 1;
-}
+static double weight(const pe_component *c, int64_t p) { return c->weight ? c->weight[p] : 1; }
 
 /* No eigenvalue of L is above the largest row sum of T^-1 |L| T, T = diag(degree) for none, diag(degree)^1/2 for sym:
  *   none   max_i  L_ii + sum_j |w_ij| degree[j] / degree[i]      sym   max_i  L_ii + sum_j |w_ij| / degree[i]

@@ -9,12 +9,12 @@
 
 typedef struct pe_laplacian {
     const pe_component *c;
-    double *diagonal;       /* (n) */
-    double *entry;          /* (arcs) off-diagonal entries, parallel to c->col; exactly symmetric */
-    double *gauge;          /* (n) 1 / sqrt(degree) for sym; NULL for none */
-    double *rest;           /* (n) diagonal - gauge^2 * sum of |weight|; NULL: 0 */
-    double scale;           /* what residuals are measured by: 2, or twice the largest degree */
-    double bound;           /* no eigenvalue is larger */
+    double *diagonal; /* (n) */
+    double *entry;    /* (arcs) off-diagonal entries, parallel to c->col; exactly symmetric */
+    double *gauge;    /* (n) 1 / sqrt(degree) for sym; NULL for none */
+    double *rest;     /* (n) diagonal - gauge^2 * sum of |weight|; NULL: 0 */
+    double scale;     /* what residuals are measured by: 2, or twice the largest degree */
+    double bound;     /* no eigenvalue is larger */
 } pe_laplacian;
 
 posenc_status pe_laplacian_init(pe_laplacian *l, const pe_component *c, pe_pace *pace, posenc_error *err);

@@ -115,8 +115,8 @@ done:
  *   entry, pivot   of the factor of the first `rows` rows of L - shift I; f->end is set
  *   least          pivots are raised to least times the diagonal entry where rounding took their sign; 0: left alone
  * Source: Davis 2005, "Algorithm 849: a concise sparse Cholesky factorization package". */
-static posenc_status factor(pe_ldl *f, int64_t rows, double shift, double least, double *entry, double *pivot,
-                            pe_pace *pace, posenc_error *err)
+static posenc_status factor(pe_ldl *f, int64_t rows, double shift, double least, double *entry, double *pivot, pe_pace *pace,
+                            posenc_error *err)
 {
     const pe_component *c = f->lap->c;
     posenc_status st = PE_OK;

@@ -11,16 +11,16 @@
 
 typedef struct pe_ldl {
     const pe_laplacian *lap;
-    int64_t n, rows;            /* of the matrix; factored: n - 1 when grounded */
-    int32_t *order;             /* (n) order[k] is the vertex of row k; the ground is order[n - 1] */
-    int32_t *place;             /* (n) its inverse */
-    int32_t *parent;            /* (n) elimination tree, -1 at roots */
-    int64_t *ptr;               /* (n + 1) columns of L; room for all n rows */
-    int64_t *end;               /* (n) of the entries present in each column */
-    int32_t *row;               /* (ptr[n]) ascending within a column */
-    double *entry, *pivot;      /* (ptr[n]), (n) */
-    double *scratch;            /* (n, 8) */
-    double entries, products;   /* estimates by the ordering: of L; multiply-subtract pairs to factor */
+    int64_t n, rows;          /* of the matrix; factored: n - 1 when grounded */
+    int32_t *order;           /* (n) order[k] is the vertex of row k; the ground is order[n - 1] */
+    int32_t *place;           /* (n) its inverse */
+    int32_t *parent;          /* (n) elimination tree, -1 at roots */
+    int64_t *ptr;             /* (n + 1) columns of L; room for all n rows */
+    int64_t *end;             /* (n) of the entries present in each column */
+    int32_t *row;             /* (ptr[n]) ascending within a column */
+    double *entry, *pivot;    /* (ptr[n]), (n) */
+    double *scratch;          /* (n, 8) */
+    double entries, products; /* estimates by the ordering: of L; multiply-subtract pairs to factor */
 } pe_ldl;
 
 /* Orders; fills in order, place, entries and products. */

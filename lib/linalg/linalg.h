@@ -15,25 +15,25 @@
  * degree[i] > 0 is the sum of |weight| over row i. All borrowed. n >= 2. */
 typedef struct pe_component {
     int64_t n;
-    const int64_t *ptr;       /* (n + 1) */
-    const int32_t *col;       /* (ptr[n]) */
-    const double *weight;     /* (ptr[n]); NULL: all 1 */
-    const double *degree;     /* (n) */
-    bool normalized;          /* sym when true, none when false */
-    const double *kernel;     /* (n) the unit null vector, known exactly; NULL: L is positive definite */
-    const double *diagonal;   /* (n) L's diagonal where self-loops are kept; NULL: degree (none), 1 (sym) */
+    const int64_t *ptr;     /* (n + 1) */
+    const int32_t *col;     /* (ptr[n]) */
+    const double *weight;   /* (ptr[n]); NULL: all 1 */
+    const double *degree;   /* (n) */
+    bool normalized;        /* sym when true, none when false */
+    const double *kernel;   /* (n) the unit null vector, known exactly; NULL: L is positive definite */
+    const double *diagonal; /* (n) L's diagonal where self-loops are kept; NULL: degree (none), 1 (sym) */
 } pe_component;
 
 typedef enum pe_solver { PE_SOLVER_AUTO, PE_SOLVER_DENSE, PE_SOLVER_SHIFT_INVERT, PE_SOLVER_CHEBYSHEV } pe_solver;
 
 /* The smallest eigenpairs of a component apart from its kernel vector. */
 typedef struct pe_pairs {
-    int64_t n, count;         /* rows; pairs held */
-    double *values;           /* (count), ascending */
-    double *vectors;          /* (count, n): one eigenvector a row, orthonormal, orthogonal to the kernel */
-    double *residuals;        /* (count): ||L v - lambda v||_2 of the unit vector */
-    double next;              /* the eigenvalue after the last pair, or INFINITY when all are held */
-    int64_t iterations;       /* operator applications */
+    int64_t n, count;   /* rows; pairs held */
+    double *values;     /* (count), ascending */
+    double *vectors;    /* (count, n): one eigenvector a row, orthonormal, orthogonal to the kernel */
+    double *residuals;  /* (count): ||L v - lambda v||_2 of the unit vector */
+    double next;        /* the eigenvalue after the last pair, or INFINITY when all are held */
+    int64_t iterations; /* operator applications */
 } pe_pairs;
 
 /* All eigenpairs of a dense symmetric matrix, ascending (Householder tridiagonalisation, implicit QL).

@@ -11,7 +11,7 @@ enum { PE_PACE_STEPS = 1 << 21 };
 
 typedef struct pe_pace {
     posenc_context *ctx;
-    int64_t left;           /* steps until the next poll */
+    int64_t left; /* steps until the next poll */
 } pe_pace;
 
 static inline posenc_status pe_pace_add(pe_pace *p, int64_t steps)

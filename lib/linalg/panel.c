@@ -32,8 +32,7 @@ void pe_panel_random(int64_t n, double *x, unsigned columns, uint64_t seed)
     for (int64_t i = 0; i < n; i++)
         for (int c = 0; c < PE_WIDTH; c++)
             if (columns >> c & 1)
-                x[i * PE_WIDTH + c] =
-                    ((double)(mix(start + (uint64_t)(i * PE_WIDTH + c)) >> 12) + 0.5) * 0x1p-51 - 1.0;
+                x[i * PE_WIDTH + c] = ((double)(mix(start + (uint64_t)(i * PE_WIDTH + c)) >> 12) + 0.5) * 0x1p-51 - 1.0;
 }
 
 /* c (8, 8) += v^T w over a chunk of rows. Four rows of c at a time: what fits in the registers of AVX2. */
@@ -144,8 +143,7 @@ PE_CLONES static void column_out_chunk(int64_t rows, double *w, int c, double in
     }
 }
 
-posenc_status pe_panel_orthonormalize(int64_t n, double *w, const double *floor, double *r, unsigned *dead,
-                                     pe_pace *pace)
+posenc_status pe_panel_orthonormalize(int64_t n, double *w, const double *floor, double *r, unsigned *dead, pe_pace *pace)
 {
     posenc_status st = PE_OK;
     memset(r, 0, 64 * sizeof(double));

@@ -11,8 +11,8 @@
 
 enum { PE_WIDTH = 8 };
 
-typedef double pe_lanes __attribute__((vector_size(64), may_alias));                    /* one row of a panel */
-typedef double pe_loose_lanes __attribute__((vector_size(64), aligned(8), may_alias));  /* any eight doubles */
+typedef double pe_lanes __attribute__((vector_size(64), may_alias));                   /* one row of a panel */
+typedef double pe_loose_lanes __attribute__((vector_size(64), aligned(8), may_alias)); /* any eight doubles */
 
 /* Code for several instruction sets, chosen once at load time. Only element-wise IEEE operations (no contraction),
  * so all copies give the same bits. Sanitizers instrument the resolver before they are ready: plain code there. */
@@ -40,7 +40,6 @@ posenc_status pe_panel_combine(int64_t n, double *const *v, int64_t np, const do
 
 /* Modified Gram-Schmidt of the columns of w: w_in = w r, r (8, 8) upper triangular.
  * A column that is left with a norm of at most floor[c] becomes zero, its row of r too, and its bit in *dead is set. */
-posenc_status pe_panel_orthonormalize(int64_t n, double *w, const double *floor, double *r, unsigned *dead,
-                                     pe_pace *pace);
+posenc_status pe_panel_orthonormalize(int64_t n, double *w, const double *floor, double *r, unsigned *dead, pe_pace *pace);
 
 #endif

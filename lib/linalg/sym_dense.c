@@ -161,8 +161,8 @@ PE_CLONES static void rotate(int64_t n, int64_t begin, int64_t end, int64_t last
  * Entries are at most about 1 (the caller scaled), so squares cannot overflow; where both squares underflow the
  * entries are far below the rounding of the matrix.
  * Source: Golub, Van Loan, "Matrix Computations", section 8.3; Dubrulle 1970 for the implicit form. */
-static posenc_status implicit_ql(int64_t n, double *a, double *d, double *e, double *cosine, double *sine,
-                                 pe_pace *pace, posenc_error *err)
+static posenc_status implicit_ql(int64_t n, double *a, double *d, double *e, double *cosine, double *sine, pe_pace *pace,
+                                 posenc_error *err)
 {
     double norm = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -208,7 +208,7 @@ static posenc_status implicit_ql(int64_t n, double *a, double *d, double *e, dou
                 if (st)
                     return st;
             }
-            if (i >= l) {       /* r was 0: the matrix split; start again on the rest */
+            if (i >= l) { /* r was 0: the matrix split; start again on the rest */
                 d[i + 1] -= p;
                 e[m] = 0;
                 continue;
@@ -251,8 +251,7 @@ posenc_status pe_sym_dense(int64_t n, double *a, double *values, posenc_context 
         return PE_OK;
     for (int64_t i = 0; i < n * n; i++) {
         if (!(fabs(a[i]) <= DBL_MAX))
-            return posenc_fail(err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "dense",
-                               "a matrix of finite numbers");
+            return posenc_fail(err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "dense", "a matrix of finite numbers");
         most = fabs(a[i]) > most ? fabs(a[i]) : most;
     }
     int exponent = 0;

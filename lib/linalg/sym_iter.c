@@ -9,21 +9,21 @@
 #include <string.h>
 
 enum {
-    DENSE_ROWS = 128,       /* up to here the dense solver is the faster one */
-    MOST_AT_ONCE = 64,      /* pairs that one run looks for; more come in several runs */
-    BEYOND = 8,             /* the filter's edge is the estimate of this eigenvalue after the wanted ones */
+    DENSE_ROWS = 128,  /* up to here the dense solver is the faster one */
+    MOST_AT_ONCE = 64, /* pairs that one run looks for; more come in several runs */
+    BEYOND = 8,        /* the filter's edge is the estimate of this eigenvalue after the wanted ones */
     RESTARTS = 300,
-    COUNT_COST = 128        /* inertia is the proof while factoring takes fewer products per entry of L */
+    COUNT_COST = 128 /* inertia is the proof while factoring takes fewer products per entry of L */
 };
 
 /* One call of pe_component_pairs. */
 typedef struct job {
     const pe_component *c;
     pe_laplacian lap;
-    int64_t want, total;    /* pairs wanted; pairs there are */
-    int64_t most;           /* pairs that may be returned */
+    int64_t want, total; /* pairs wanted; pairs there are */
+    int64_t most;        /* pairs that may be returned */
     int64_t panels;
-    int64_t restarts;       /* left */
+    int64_t restarts; /* left */
     double tolerance, relative;
     pe_pace pace;
     posenc_context *ctx;
@@ -43,10 +43,7 @@ static bool is_dense(int64_t n, int64_t want)
     return n <= DENSE_ROWS || n - 1 < 2 * want + PE_WIDTH * (basis_panels(want) + 4);
 }
 
-static uint64_t laplacian_bytes(int64_t n, int64_t arcs)
-{
-    return 24 * (uint64_t)n + 8 * (uint64_t)arcs;
-}
+static uint64_t laplacian_bytes(int64_t n, int64_t arcs) { return 24 * (uint64_t)n + 8 * (uint64_t)arcs; }
 
 static uint64_t dense_bytes(int64_t n, int64_t arcs)
 {
@@ -110,10 +107,9 @@ void pe_pairs_fini(pe_pairs *p)
 
 static posenc_status unconverged(job *j, double worst, int64_t iterations)
 {
-    return posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "tol",
-                       posenc_text("%.3g", j->tolerance / j->lap.scale).s,
-                       "the largest residual is %.3g, allowed %.3g, after %lld iterations", worst, j->tolerance,
-                       (long long)iterations);
+    return posenc_fail(
+        j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "tol", posenc_text("%.3g", j->tolerance / j->lap.scale).s,
+        "the largest residual is %.3g, allowed %.3g, after %lld iterations", worst, j->tolerance, (long long)iterations);
 }
 
 /* Indices 0 .. n - 1 so that value[order[i]] ascends, equal ones in order of index. Bottom-up merge sort. */
@@ -238,10 +234,7 @@ done:
 
 /* ---- iterative ----------------------------------------------------------------------------------------------- */
 
-static posenc_status invert(void *self, const double *x, double *y, pe_pace *pace)
-{
-    return pe_ldl_solve(self, x, y, pace);
-}
+static posenc_status invert(void *self, const double *x, double *y, pe_pace *pace) { return pe_ldl_solve(self, x, y, pace); }
 
 static double inverse_value(const void *self, double theta)
 {
@@ -249,10 +242,7 @@ static double inverse_value(const void *self, double theta)
     return theta > 0.5 / f->lap->bound ? 1 / theta : INFINITY;
 }
 
-static int64_t within(int64_t i, int64_t n)
-{
-    return i < n ? i : n - 1;
-}
+static int64_t within(int64_t i, int64_t n) { return i < n ? i : n - 1; }
 
 /* Ritz values of plain block Lanczos are upper bounds of the eigenvalues: from them the filter's edge. */
 static posenc_status place_filter(pe_search *s, pe_filter *f, const pe_wish *wish)
@@ -277,14 +267,14 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
     for (int64_t restarts = 0;; restarts = restarts ? 2 * restarts : 2) {
         if (f->degree == PE_MOST_DEGREE)
             return posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "chebyshev",
-                               "shift_invert: eigenvalues near %.3g of at most %.3g need too large a polynomial",
-                               f->low, f->high);
+                               "shift_invert: eigenvalues near %.3g of at most %.3g need too large a polynomial", f->low,
+                               f->high);
         pe_operator op = pe_filter_operator(f);
         int64_t allowed = restarts < j->restarts ? restarts : j->restarts, before = s->restarts;
         if ((st = pe_search_run(s, &op, wish, allowed)))
             return st;
         if (s->converged && s->next == INFINITY && s->found == 0 && f->degree > 1 && s->nlock - s->skip < j->total)
-            pe_filter_plain(f);     /* the few that are left lie beyond the edge */
+            pe_filter_plain(f); /* the few that are left lie beyond the edge */
         else if (s->converged)
             return PE_OK;
         j->restarts -= s->restarts - before + 1;
@@ -359,8 +349,8 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
             if ((st = run(j, s, ldl, filter, &wish)))
                 goto done;
             if (s->found == 0) {
-                st = posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "",
-                                 "a matrix with %lld eigenpairs", (long long)j->want);
+                st = posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "", "a matrix with %lld eigenpairs",
+                                 (long long)j->want);
                 goto done;
             }
             next = s->next;
@@ -433,10 +423,7 @@ static bool hopeless(const pe_component *c)
 }
 
 /* Steps of a run, and nanoseconds of what a step takes beside the orthogonalisation, which both solvers share. */
-static double steps(int64_t want)
-{
-    return 12 + (double)want / 4;
-}
+static double steps(int64_t want) { return 12 + (double)want / 4; }
 
 static double inversion_ns(const job *j, const pe_ldl *f)
 {
@@ -454,8 +441,7 @@ static posenc_status compare(job *j, pe_search *s, const pe_ldl *ldl, pe_filter 
 {
     int64_t goal = j->want < MOST_AT_ONCE ? j->want : MOST_AT_ONCE, all = s->panels / 2 * PE_WIDTH;
     goal = goal < all ? goal : all;
-    pe_wish wish = { .goal = goal, .limit = goal, .bound = -INFINITY, .tolerance = j->tolerance,
-                     .relative = j->relative };
+    pe_wish wish = { .goal = goal, .limit = goal, .bound = -INFINITY, .tolerance = j->tolerance, .relative = j->relative };
     posenc_status st = place_filter(s, f, &wish);
     while (!st && !s->converged && filter_ns(j, f) < inversion_ns(j, ldl)) {
         pe_operator op = pe_filter_operator(f);
