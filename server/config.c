@@ -318,6 +318,8 @@ posenc_status pe_config_load(int argc, char **argv, posenc_arena *a, pe_config *
     }
     read_environment(c, a, err);
     read_flags(argc, argv, c, a, mode, err);
+    if (*mode == PE_ASK_HEALTH) /* it listens nowhere */
+        c->insecure = true;
     check_address(c, "http", c->http, err);
     check_address(c, "grpc", c->grpc, err);
     check_address(c, "admin", c->admin, err);

@@ -120,6 +120,8 @@ static int serve(const pe_config *c)
     pe_http_stop(http);
     pe_service_free(s);
     pe_log(PE_INFO, "stopped", "drained", http_done && grpc_done ? "all" : "some requests were cut", NULL);
+    if (!grpc_done)
+        _exit(0); /* grpc.h, pe_grpc_stop */
     return 0;
 }
 

@@ -464,7 +464,7 @@ static posenc_status list_entries(spectrum *s, int64_t c0, int64_t c1, entry **o
     return PE_OK;
 }
 
-static bool close_to(double a, double b) { return b - a < 1e-9 * larger(1, fabs(b)); }
+static bool close_to(double a, double b) { return b - a < pe_cluster_gap(b); }
 
 /* Writes the wanted part of the cluster e[a] .. e[b - 1]: columns `from` .. `to` - 1 in the order of all eigenpairs. */
 static posenc_status write_cluster(const laplacian *p, pe_canonical *w, entry *e, int64_t a, int64_t b, int64_t from,

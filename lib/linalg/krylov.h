@@ -59,7 +59,4 @@ posenc_status pe_search_init(pe_search *s, const pe_laplacian *lap, int64_t pane
 posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *wish, int64_t restarts);
 void pe_search_fini(pe_search *s);
 
-/* Consecutive eigenvalues closer than this form a cluster. */
-static inline double pe_cluster_gap(double lambda) { return 1e-9 * (lambda > 1 ? lambda : lambda < -1 ? -lambda : 1); }
-
 #endif

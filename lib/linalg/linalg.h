@@ -42,9 +42,12 @@ typedef struct pe_pairs {
  * Fails with PE_BUSY (memory), PE_CANCELLED, PE_DEADLINE, PE_NO_CONVERGENCE. */
 posenc_status pe_sym_dense(int64_t n, double *a, double *values, posenc_context *ctx, posenc_error *err);
 
+/* Consecutive eigenvalues nearer to each other than this are one cluster: far above what a converged pair is off by,
+ * and small enough that a vector mixed from within a cluster still has a residual below 1e-10. */
+static inline double pe_cluster_gap(double lambda) { return 1e-10 * (lambda > 1 ? lambda : lambda < -1 ? -lambda : 1); }
+
 /* At least `want` smallest non-kernel pairs (all there are, when fewer), and beyond them whatever completes
- * the cluster that the last one lies in: consecutive eigenvalues closer than 1e-9 * max(1, |lambda|) are
- * one cluster. `count` may therefore exceed want; it stops growing at want + max_extra, and then
+ * the cluster that the last one lies in. `count` may therefore exceed want; it stops growing at want + max_extra, and then
  * next - values[count - 1] may lie within a cluster (the caller says so to the user).
  * Residuals are at most tol * scale, scale = 2 for sym and the largest 2 * degree for none; otherwise
  * PE_NO_CONVERGENCE with the largest residual and the iterations in the error.

@@ -229,7 +229,8 @@ void pe_grpc_stop(pe_grpc *g)
         return;
     pe_service_on_phase(g->s, NULL, NULL);
     pe_grpc_quiesce(g);
-    if (!g->over) {
+    bool cut = !g->over;
+    if (cut) {
         grpc_server_cancel_all_calls(g->server);
         await_end(g, gpr_inf_future(GPR_CLOCK_MONOTONIC));
     }
@@ -250,7 +251,8 @@ void pe_grpc_stop(pe_grpc *g)
     grpc_slice_unref(g->encodings);
     grpc_slice_unref(g->capabilities);
     pe_accept_free(g->accept);
-    grpc_shutdown_blocking();
+    if (!cut) /* after a cut the core may sleep up to 10 s on a write that stalled; grpc.h says what main does */
+        grpc_shutdown_blocking();
     pe_reflection_free(g->reflection);
     for (pe_rpc *c = g->spare, *next; c; c = next) {
         next = c->next;

@@ -14,7 +14,7 @@ import rpc
 from bodies import grid, json_body, safetensors
 
 SIDE = (141, 142)       # 20,022 nodes
-PARAMS = {"k": 160}     # several seconds of work, longer than reading a thousand requests takes
+PARAMS = {"k": 320}     # long enough to read a thousand requests meanwhile
 
 
 async def post(host, port, head, body, go, cut=None):

@@ -4,7 +4,9 @@ set -eu
 out=$(mktemp)
 "$@" >"$out" &
 pid=$!
-trap 'kill $pid 2>/dev/null || true; wait $pid || true; rm -f "$out"; exit 0' INT TERM
+# Ctrl-C reaches the daemon by itself, and a second signal would end it without draining
+trap 'wait $pid || true; rm -f "$out"; exit 0' INT
+trap 'kill $pid 2>/dev/null || true; wait $pid || true; rm -f "$out"; exit 0' TERM
 while ! grep -q '^ready ' "$out"; do
     kill -0 $pid 2>/dev/null || { wait $pid || status=$?; rm -f "$out"; exit "${status:-1}"; }
     sleep 0.05
