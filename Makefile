@@ -43,7 +43,7 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: all lib objects test unit fuzz-bins bench-bins run check fresh container fuzz soak bench format lint new docs clean help deps
+.PHONY: all lib objects digests test unit fuzz-bins bench-bins run check fresh container fuzz soak bench format lint new docs clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
@@ -53,6 +53,7 @@ objects: $(call obj,$(LIB_SRC) $(SERVER_SRC) $(CLI_SRC) $(UNIT_SRC) $(FUZZ_SRC) 
 unit: $O/unit
 fuzz-bins: $(FUZZ_BIN)
 bench-bins: $(BENCH_BIN)
+digests: $O/digests
 
 $(LIB): $(call obj,$(LIB_SRC))
 $O/libposenc.so: $(call obj,$(LIB_SRC)) lib/posenc.map
@@ -65,6 +66,9 @@ $O/posenc: $(call obj,$(CLI_SRC)) $(LIB)
 $O/unit: $(call obj,$(UNIT_SRC)) $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=strndup \
 	    -o $@ $^ -lcheck -lsubunit -lrt $(SERVER_LIBS)
+# the library alone: also for another CPU
+$O/digests: $O/tests/golden/digests.o $(LIB)
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(LIB_LIBS)
 # each target replays its corpus with a plain driver; VARIANT=fuzz links libFuzzer's instead
 $(FUZZ_BIN): $O/%: $O/tests/fuzz/%.o $(if $(filter fuzz,$(VARIANT)),,$O/tests/fuzz/replay.o) $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(filter fuzz,$(VARIANT)),-fsanitize=fuzzer) -o $@ $^ $(SERVER_LIBS)
