@@ -167,3 +167,15 @@ def test_explain_computes_nothing(server, client):
     q = client.request("sinusoidal", {"embedding_dim": 1022, "num_positions": 1234}, explain=True)
     assert json.loads(client.call(ENCODE, q).explanation)["digest"] == e["digest"]
     assert server.metric("posenc_computations_total") == before
+
+
+def test_warnings_travel(server, client):
+    """In json, in the Posenc-Warning header of other containers, in gRPC: the same sentence."""
+    graph = {"num_nodes": 3, "edge_index": [[0, 1], [1, 2]]}
+    body = json.dumps(json_body({"max_freqs": 1}, graph=graph)).encode()
+    with post(server, "/v1/encodings/laplacian.json", body) as r:
+        warnings = json.loads(r.read())["warnings"]
+    assert len(warnings) == 1 and "trivial" in warnings[0]
+    with post(server, "/v1/encodings/laplacian.npz", body) as r:
+        assert r.headers.get_all("Posenc-Warning") == warnings
+    assert list(client.call(ENCODE, client.request("laplacian", {"max_freqs": 1}, graph=graph)).warnings) == warnings
