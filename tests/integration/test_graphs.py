@@ -27,6 +27,8 @@ def laplacian(server, edges, num_nodes, ptr=None, **query):
 def batch_of(npz):
     """All graphs of a data file as one batch: edges [2, m], ptr."""
     z = np.load(npz)
+    if "ptr" in z:
+        return z["edge_index"].astype(np.int64), z["ptr"]
     graph_of_edge = np.repeat(np.arange(len(z["edge_offset"]) - 1), np.diff(z["edge_offset"]))
     shift = z["node_offset"][graph_of_edge]
     return np.stack([z["edge_src"] + shift, z["edge_dst"] + shift]), z["node_offset"]

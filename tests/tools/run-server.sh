@@ -20,8 +20,13 @@ cat <<TEXT
 posencd serves REST on http://$http and gRPC on $grpc (Ctrl-C stops it). In another terminal:
 
   curl -o table.npy 'http://$http/v1/encodings/sinusoidal.npy?embedding_dim=1024&num_positions=2048'
-  curl -H 'Content-Type: application/json' -d '{"k": 2, "graph": {"num_nodes": 5, "edge_index": [[0,1,2,3],[1,2,3,4]]}}' http://$http/v1/encodings/laplacian.json
-  build/release/posenc sinusoidal embedding_dim=8 num_positions=4 --url http://$http
+
+  build/release/posenc laplacian k=8 skip=all_zero dtype=float64 --graph tests/golden/graph/graphs/cora.edges.npy --num-nodes 2708 --tensor eigenvalues --format csv --url http://$http
+
+  build/release/posenc laplacian k=8 --graph tests/data/mol_hiv_1k.npz -o molecules.npz --url http://$http
+
+The first is a table for numpy.load, the second the spectrum of the Cora graph past its 78 zeros, the third 1,000 molecules in one
+request, with a status each.
 
 TEXT
 wait $pid
