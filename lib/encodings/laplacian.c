@@ -112,7 +112,8 @@ static const posenc_output outputs[] = {
     { "num_components", "[1] or [G]", "connected components, isolated nodes included", "int64" },
     { "num_zero", "[1] or [G]", "dimension of the null space", "int64" },
     { "status", "[1] or [G]",
-      "0: ok; otherwise why this graph of a batch has no numbers (400: invalid, 422: no convergence, ...)", "int32" },
+      "0: ok; otherwise why this graph of a batch has no numbers, as an HTTP status (400: invalid, 422: no convergence)",
+      "int32" },
 };
 
 static posenc_status no_memory(posenc_error *err)
@@ -890,15 +891,14 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         if ((st = posenc_poll(ctx)))
             break;
         st = encode(p, graph, &o, &t, ctx, graph->batched ? &local : err);
-        ((int32_t *)o.status->data)[g] = (int32_t)st;
+        ((int32_t *)o.status->data)[g] = st ? posenc_status_http(st) : 0;
         if (st && graph->batched && of_the_graph(st)) {
-            char text[256];
             st = PE_OK;
             write_rows(p, &o, NULL, NULL, graph->ptr[g + 1] - o.first);
             write_summary(p, &o, NULL, true);
             ((int64_t *)o.ncomponents->data)[g] = ((int64_t *)o.nzero->data)[g] = 0;
-            if (t.failed++ < 2)
-                pe_warn(out, "graph %lld: %s", (long long)g, posenc_error_text(&local, text, sizeof text));
+            if (t.failed++ < 2) /* nothing of the client's list in it: the bytes of a result do not depend on its order */
+                pe_warn(out, "graph %lld: %s", (long long)g, local.n ? local.fault[0].allowed : "no numbers, see status");
         } else if (st) {
             if (graph->batched && local.n)
                 posenc_fail(err, st, local.fault[0].reason, local.fault[0].field, local.fault[0].value, "%s",
