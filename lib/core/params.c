@@ -1,6 +1,8 @@
 /* params.c - the reader of parameter tables: defaults, setters, rules that need all values. */
 #include "core/params.h"
 
+#include "core/number.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -148,9 +150,10 @@ posenc_status posenc_set_real(const posenc_table *t, const posenc_param *row, vo
     if ((st = take(t, row, params, err)))
         return st;
     bool nan_ok = isnan(v) && (row->flags & PE_NAN);
+    v = isnan(v) ? (double)NAN : v + 0.0; /* one NaN, one zero: as they stand in the key */
     if (row->kind != PE_T_REAL || (!isfinite(v) && !nan_ok) || (bounded(row) && !nan_ok && (v < row->min || v > row->max)))
         return refuse(row, posenc_text("%.17g", v).s, err);
-    *(double *)at(row, params) = v + 0.0; /* -0 becomes 0: they are one number in the key */
+    *(double *)at(row, params) = v;
     return PE_OK;
 }
 
@@ -222,15 +225,7 @@ posenc_status posenc_set_tensor(const posenc_table *t, const posenc_param *row, 
 
 /* ---- text ---- */
 
-/* One number as a person types it, or in the hex form of keys; the whole of s. */
-static bool number(const char *s, double *out)
-{
-    if (!*s || strspn(s, "0123456789+-.eExXpPaAbBcCdDfF") != strlen(s) || strchr("eEpP", *s))
-        return false;
-    char *end;
-    *out = strtod(s, &end);
-    return !*end && isfinite(*out);
-}
+static bool number(const char *s, double *out) { return pe_parse_number(s, strlen(s), out); }
 
 static bool integer(const char *s, int64_t *out)
 {
@@ -258,14 +253,13 @@ static posenc_status set_list(const posenc_table *t, const posenc_param *row, vo
     if (!v)
         return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", row->name, posenc_text("%zu elements", n).s, "fewer elements");
     for (size_t i = 0; i < n; i++) {
-        char one[64];
         size_t len = strcspn(s, ",");
-        snprintf(one, sizeof one, "%.*s", len < 63 ? (int)len : 63, s);
-        if (!number(one, &v[i])) {
+        if (!pe_parse_number(s, len, &v[i])) {
             posenc_status st = take(t, row, params, err);
             char words[200];
             return st ? st
-                      : posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%zu]", row->name, i).s, one, "%s",
+                      : posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%zu]", row->name, i).s,
+                                    posenc_text("%.*s", len < 60 ? (int)len : 60, s).s, "%s",
                                     allowed(row, words, sizeof words));
         }
         s += len + (s[len] == ',');
@@ -329,11 +323,14 @@ posenc_status posenc_unknown(const posenc_table *t, const posenc_table *also, co
     const char *near = posenc_nearest(name, row_name, &tt, t->nrows + (also ? also->nrows : 0));
     if (near)
         return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "did you mean %s?", near);
-    char words[160] = "";
+    char words[150] = "";
     size_t used = 0;
-    for (size_t i = 0; i < t->nrows && used < sizeof words; i++) {
-        int k = snprintf(words + used, sizeof words - used, "%s%s", i ? ", " : "", t->rows[i].name);
-        used += k > 0 ? (size_t)k : 0;
+    for (size_t i = 0; i < t->nrows; i++) {
+        if (used + strlen(t->rows[i].name) + 8 > sizeof words) {
+            snprintf(words + used, sizeof words - used, ", ...");
+            break;
+        }
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i ? ", " : "", t->rows[i].name);
     }
     return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "%s", words);
 }
@@ -397,7 +394,7 @@ posenc_status posenc_finish(const posenc_table *t, void *params, posenc_error *e
                                  "only with %s one of: %s", s->name, words);
             }
         } else if ((r->flags & PE_REQUIRED) && !is_given) {
-            st = posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", r->name, "absent", "is required: %s", r->doc);
+            st = posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", r->name, "absent", "a value, it is required: %s", r->doc);
         }
     }
     return st;

@@ -1,6 +1,7 @@
 /* request.c - from names and values to a resolved request: shapes, cost, key, digest. */
 #include "core/digest.h"
 #include "core/graph.h"
+#include "core/number.h"
 #include "core/params.h"
 
 #include <math.h>
@@ -66,13 +67,23 @@ static void put_hash(text *t, const void *data, size_t size)
     put(t, "sha256-%s", hex);
 }
 
+/* Integers are hashed as int64: the width that a client sent them in is no part of the request. */
 static void put_tensor(text *t, const posenc_tensor *v)
 {
-    put(t, "%s[", posenc_dtype_name(v->dtype));
+    int64_t n = posenc_tensor_count(v), *wide = NULL;
+    const bool narrow = v->dtype == PE_int32 || v->dtype == PE_uint8;
+    if (narrow && !(wide = malloc((size_t)(n ? n : 1) * sizeof *wide))) {
+        t->failed = true;
+        return;
+    }
+    for (int64_t i = 0; narrow && i < n; i++)
+        wide[i] = (int64_t)posenc_tensor_get(v, i);
+    put(t, "%s[", posenc_dtype_name(narrow ? PE_int64 : v->dtype));
     for (int i = 0; i < v->rank; i++)
         put(t, "%s%lld", i ? "," : "", (long long)v->shape[i]);
     put(t, "]:");
-    put_hash(t, v->data, posenc_tensor_size(v));
+    put_hash(t, narrow ? (const void *)wide : v->data, narrow ? (size_t)n * sizeof *wide : posenc_tensor_size(v));
+    free(wide);
 }
 
 static bool in_key(const posenc_table *t, const posenc_param *r, const void *params)
@@ -81,6 +92,13 @@ static bool in_key(const posenc_table *t, const posenc_param *r, const void *par
            (r->kind != PE_T_TENSOR || ((const posenc_tensor *)((const char *)params + r->offset))->data) &&
            (r->kind != PE_T_REALS || posenc_was_given(t, r, params)) &&
            (r->kind != PE_T_TEXT || *(const char *const *)((const char *)params + r->offset));
+}
+
+static void put_hex(text *t, double v)
+{
+    char hex[PE_NUMBER_TEXT];
+    pe_hex_text(v, hex);
+    put(t, "%s", isnan(v) ? "nan" : hex);
 }
 
 /* " name=value" of every row that applies: numbers in hex, exact; the reader of queries parses it back. */
@@ -94,12 +112,7 @@ static void put_key(text *t, const posenc_table *table, const void *params)
         put(t, " %s=", r->name);
         switch ((posenc_kind)r->kind) {
         case PE_T_INT: put(t, "%lld", (long long)*(const int64_t *)p); break;
-        case PE_T_REAL:
-            if (isnan(*(const double *)p))
-                put(t, "nan");
-            else
-                put(t, "%a", *(const double *)p + 0.0);
-            break;
+        case PE_T_REAL: put_hex(t, *(const double *)p); break;
         case PE_T_BOOL: put(t, "%s", *(const bool *)p ? "true" : "false"); break;
         case PE_T_ENUM: put(t, "%s", r->names[*(const int *)p]); break;
         case PE_T_TEXT: put(t, "%s", *(const char *const *)p); break;
@@ -110,8 +123,10 @@ static void put_key(text *t, const posenc_table *table, const void *params)
                 put(t, "@%zu:", l->n);
                 put_hash(t, l->v, l->n * sizeof *l->v);
             } else {
-                for (size_t k = 0; k < l->n; k++)
-                    put(t, "%s%a", k ? "," : "", l->v[k] + 0.0);
+                for (size_t k = 0; k < l->n; k++) {
+                    put(t, "%s", k ? "," : "");
+                    put_hex(t, l->v[k]);
+                }
             }
             break;
         }
@@ -119,20 +134,12 @@ static void put_key(text *t, const posenc_table *table, const void *params)
     }
 }
 
-/* The shortest decimal that reads back as the same float64. */
 static void put_real(text *t, double v)
 {
-    char buf[40];
-    if (isnan(v)) {
-        put(t, "\"nan\"");
-        return;
-    }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(buf, sizeof buf, "%.*g", digits, v);
-        if (strtod(buf, NULL) == v)
-            break;
-    }
-    put(t, "%s", buf);
+    char number[PE_NUMBER_TEXT];
+    const posenc_tensor one = { .dtype = PE_float64, .data = &v };
+    pe_number_text(&one, 0, number);
+    put(t, isnan(v) ? "\"nan\"" : "%s", number);
 }
 
 static void put_json(text *t, const posenc_table *table, const void *params)
@@ -187,8 +194,10 @@ posenc_status posenc_request_init(posenc_request *r, const char *encoding, posen
     if (!r->encoding)
         return posenc_unknown_encoding(encoding, err);
     r->params = posenc_alloc(a, r->encoding->table.size);
-    if (!r->params)
-        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "try again");
+    if (!r->params) {
+        r->encoding = NULL; /* nothing may go on with half a request */
+        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more memory for one request, or try again");
+    }
     posenc_defaults(&r->encoding->table, r->params);
     posenc_defaults(&posenc_common_table, &r->common);
     return PE_OK;
@@ -260,9 +269,8 @@ posenc_status posenc_resolve(posenc_request *r, posenc_error *err)
         posenc_fail(err, PE_NOT_FOUND, "REVISION_GONE", "rev", posenc_text("%lld", (long long)r->common.rev).s,
                     "%d, the current revision of %s", e->revision, e->name);
     if (e->input == PE_GRAPH && !r->graph && !err->n)
-        posenc_fail(
-            err, PE_INVALID, "MISSING_PARAMETER", "graph", "absent",
-            "is required: {num_nodes, edge_index, ...}, or the tensors edge_index, edge_weight, ptr of a binary body");
+        posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "graph", "absent",
+                    "a graph, it is required: {num_nodes, edge_index, ...}, or the tensors edge_index, edge_weight, ptr");
     if (!err->n)
         e->check(r, err);
     if (err->n)
@@ -313,7 +321,11 @@ posenc_status posenc_encode(const char *encoding, const char *query, const posen
     posenc_request *r = &a->request;
     if ((st = posenc_request_init(r, encoding, a->arena, err)))
         goto fail;
-    posenc_request_parse(r, query, err);
+    posenc_request_parse(r, query ? query : "", err);
+    if (edges && r->encoding->input != PE_GRAPH) {
+        st = posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", "graph", "given", "no graph: %s takes none", encoding);
+        goto fail;
+    }
     if (edges && (st = posenc_graph_build(edges, a->arena, &r->graph, err)))
         goto fail;
     if ((st = posenc_resolve(r, err)))

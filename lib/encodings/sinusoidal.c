@@ -324,7 +324,7 @@ static void check_source(const sinusoidal *p, posenc_error *err)
     static const char other[] = "NOT_APPLICABLE", one[] = "one of num_positions, positions, or input_ids / attention_mask";
     const bool token = tokens(p) != NULL, list = given(p, "positions"), range = given(p, "num_positions") && !token;
     if (!token && !list && !range)
-        posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "num_positions", "absent", "is required: %s", one);
+        posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "num_positions", "absent", "a value, it is required: %s", one);
     if (list && (token || range))
         posenc_fail(err, PE_INVALID, other, "positions", token ? "given with tokens" : "given with num_positions", "%s",
                     one);

@@ -4,6 +4,7 @@
 #ifndef PE_OUTPUT_H
 #define PE_OUTPUT_H
 
+#include "core/number.h"
 #include "posenc.h"
 
 /* The part of a result that is written: tensors already selected and sliced. */
@@ -40,11 +41,6 @@ void pe_builder_fini(pe_builder *b);
 
 /* "encoding":...,"revision":...,"digest":... of the origin, as far as known, each with a comma after it. */
 void pe_put_origin(pe_builder *b, const posenc_origin *o);
-
-/* Element i as text: integers plain; reals the shortest decimal that reads back as the same value of the tensor's
- * own dtype; NaN, Infinity, -Infinity. Returns the length; the same in every locale. */
-enum { PE_NUMBER_TEXT = 40 };
-size_t pe_number_text(const posenc_tensor *t, int64_t i, char out[PE_NUMBER_TEXT]);
 
 /* The header of an npy file, of a bfloat16 tensor that of its float32 copy; and the data after it. */
 void pe_put_npy_header(pe_builder *b, const posenc_tensor *t);

@@ -1,5 +1,7 @@
 #include "formats/scan.h"
 
+#include "core/number.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -333,17 +335,6 @@ bool pe_json_member(pe_json v, pe_json *key, pe_json *value)
 }
 
 bool pe_json_true(pe_json v) { return *v.p == 't'; }
-
-double pe_decimal(uint64_t digits, int exp10)
-{
-    static const double power[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
-    if (digits <= (uint64_t)1 << 53 && exp10 >= -22 && exp10 <= 22) /* both factors exact: one rounding */
-        return exp10 < 0 ? (double)digits / power[-exp10] : (double)digits * power[exp10];
-    char text[40];
-    snprintf(text, sizeof text, "%llue%d", (unsigned long long)digits, exp10);
-    return strtod(text, NULL);
-}
 
 /* A number taken apart: significant digits without leading zeros and without a point (so that no locale's point
  * matters to strtod), and the power of ten of the last digit. */

@@ -37,7 +37,4 @@ bool pe_json_is(pe_json v, const char *word);
 /* The text of v for messages, cut to fit a fault. */
 posenc_short pe_json_show(pe_json v);
 
-/* The double nearest to digits * 10^exp10. */
-double pe_decimal(uint64_t digits, int exp10);
-
 #endif
