@@ -375,6 +375,7 @@ typedef struct posenc_selection {
     int64_t row_begin, row_end;
     posenc_json_data data;
     int64_t json_limit; /* elements that nested or flat JSON may hold; 0: 65536 */
+    int64_t csv_limit;  /* elements that CSV may hold; 0: 1048576 */
 } posenc_selection;
 
 /* Where a result came from: what containers say about it. Borrowed. */

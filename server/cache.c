@@ -115,7 +115,7 @@ static void set_resident(pe_entry *e, bool resident)
 
 static bool same_selection(const posenc_selection *a, const posenc_selection *b)
 {
-    return a->tensors == b->tensors && a->data == b->data && a->json_limit == b->json_limit;
+    return a->tensors == b->tensors && a->data == b->data && a->json_limit == b->json_limit && a->csv_limit == b->csv_limit;
 }
 
 static bool hash_document(pe_representation *r)
@@ -145,6 +145,24 @@ static pe_representation *find(pe_entry *e, posenc_format f, const posenc_select
     return NULL;
 }
 
+/* An upper bound of what a container holds beside the tensors: their text, or bfloat16 as float32. */
+static uint64_t own_bytes(const pe_entry *e, posenc_format f, const posenc_selection *sel)
+{
+    uint64_t n = 4096;
+    for (int i = 0; i < e->result.ntensors; i++) {
+        const posenc_tensor *t = &e->result.tensor[i];
+        if (sel->tensors && !(sel->tensors >> i & 1))
+            continue;
+        if (f == PE_json && sel->data == PE_JSON_BASE64)
+            n += posenc_tensor_size(t) / 3 * 4 + 64;
+        else if (f == PE_json || f == PE_csv)
+            n += (uint64_t)posenc_tensor_count(t) * 30;
+        else if (t->dtype == PE_bfloat16)
+            n += posenc_tensor_size(t) * 2;
+    }
+    return n;
+}
+
 posenc_status pe_entry_write(pe_entry *e, posenc_format f, const posenc_selection *sel, const pe_representation **out,
                              pe_representation **own, posenc_error *err)
 {
@@ -155,11 +173,16 @@ posenc_status pe_entry_write(pe_entry *e, posenc_format f, const posenc_selectio
         if (*out)
             return PE_OK;
     }
+    uint64_t room = own_bytes(e, f, sel);
     pe_representation *r = calloc(1, sizeof *r);
-    if (!r)
-        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "try again");
+    if (!r || !pe_cache_reserve(e->cache, room)) {
+        free(r);
+        return posenc_fail(err, PE_BUSY, "UNAVAILABLE", "memory", posenc_text("%llu bytes", (unsigned long long)room).s,
+                           "try again: other requests hold the memory budget (setting memory_budget)");
+    }
     posenc_origin origin = { e->encoding, e->digest, e->params_json };
     posenc_status st = posenc_write(f, &origin, &e->result, sel, &r->document, err);
+    pe_cache_release(e->cache, room); /* what was made is charged below */
     if (!st && !hash_document(r))
         st = posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "try again");
     if (st) {
@@ -488,7 +511,8 @@ pe_waiter *pe_cache_publish(pe_cache *c, pe_flight *f, pe_entry *e, bool keep)
 
 bool pe_cache_reserve(pe_cache *c, uint64_t bytes)
 {
-    if (bytes > c->budget)
+    uint64_t kept; /* what eviction can't free: nothing is evicted for a request that is refused all the same */
+    if (__builtin_add_overflow(atomic_load(&c->pinned) + atomic_load(&c->reserved), bytes, &kept) || kept > c->budget)
         return false;
     make_room(c, bytes);
     atomic_fetch_add(&c->reserved, bytes);

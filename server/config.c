@@ -37,6 +37,8 @@ static const posenc_param rows[] = {
     COUNT(connections, 4096, 1, 1e6, "connections a door holds at most"),
     COUNT(connections_per_address, 256, 1, 1e6, "connections a door holds from one address at most"),
     COUNT(deadline_ms, 60000, 1, 86400e3, "[ms] deadline of a request that sets none"),
+    COUNT(drain_delay_ms, 0, 0, 600e3,
+          "[ms] how long SIGTERM goes on serving, not ready, before it drains (behind a load balancer: 5000)"),
     COUNT(drain_timeout_ms, 20000, 0, 3600e3, "[ms] how long SIGTERM waits for running requests"),
     COUNT(keep_alive_ms, 75000, 1000, 3600e3, "[ms] idle time after which a connection is closed"),
     COUNT(header_ms, 10000, 100, 600e3, "[ms] time to send a request's headers"),
@@ -47,6 +49,7 @@ static const posenc_param rows[] = {
     COUNT(max_result, 2048 * MIB, 1024, 0x1p40, "[bytes] of one result"),
     COUNT(max_request_memory, 4096 * MIB, 65536, 0x1p42, "[bytes] of one request: input, scratch and result"),
     COUNT(max_json_elements, 65536, 1, 0x1p31, "elements that a JSON answer holds as numbers"),
+    COUNT(max_csv_elements, 1048576, 1, 0x1p31, "elements that a CSV answer holds"),
     COUNT(max_grpc_message, 4 * MIB, 1024, 0x1p30, "[bytes] of a gRPC request"),
     COUNT(max_grpc_unary, 3.5 * MIB, 1024, 0x1p30, "[bytes] of a unary gRPC answer; larger ones are streamed"),
     COUNT(max_metadata, 16384, 1024, 1e6, "[bytes] of gRPC metadata"),
@@ -55,7 +58,7 @@ static const posenc_param rows[] = {
     COUNT(max_nodes, 2147483646, 1, 2147483646, "nodes of a graph"),
     COUNT(max_edges, 1e8, 1, 1e10, "edges of a graph"),
     COUNT(max_graphs, 1e6, 1, 1e8, "graphs of a batch"),
-    { PE_TEXT(pe_config, log_level), .text = "info", .min = 1, .max = 8, .doc = "error, info or debug" },
+    { PE_TEXT(pe_config, log_level), .text = "info", .min = 1, .max = 8, .doc = "error, warn, info or debug" },
 };
 const posenc_table pe_config_table = { rows, PE_LEN(rows), sizeof(pe_config) };
 
@@ -153,14 +156,22 @@ bool pe_config_loopback(const char *host)
 
 /* ---- the three sources ---- */
 
-static posenc_status set(pe_config *c, const posenc_param *row, const char *value, posenc_arena *a, posenc_error *err)
+/* `from` says where the value stands: the fault names it. */
+static void set(pe_config *c, const posenc_param *row, const char *value, const char *from, posenc_arena *a,
+                posenc_error *err)
 {
-    if (row->kind == PE_T_INT) {
-        uint64_t n;
-        if (size_of(value, &n) && n <= INT64_MAX) /* sizes may be typed as 64MiB */
-            return posenc_set_int(&pe_config_table, row, c, (int64_t)n, err);
+    unsigned before = err->n;
+    uint64_t n;
+    if (row->kind == PE_T_INT && size_of(value, &n) && n <= INT64_MAX) /* sizes may be typed as 64MiB */
+        posenc_set_int(&pe_config_table, row, c, (int64_t)n, err);
+    else
+        posenc_set_text(&pe_config_table, row, c, value, strlen(value), a, err);
+    for (unsigned i = before; i < err->n; i++) {
+        posenc_fault *f = &err->fault[i];
+        snprintf(f->value, sizeof f->value, "%.30s (%.28s)", *value ? value : "nothing", from);
+        if (row->kind == PE_T_INT && !strncmp(row->doc, "[bytes]", 7))
+            strncat(f->allowed, ", or a size such as 64MiB", sizeof f->allowed - strlen(f->allowed) - 1);
     }
-    return posenc_set_text(&pe_config_table, row, c, value, strlen(value), a, err);
 }
 
 /* A later source overrides an earlier one: the mark that it was given is lifted first. */
@@ -212,10 +223,12 @@ static void read_file(const char *path, pe_config *c, posenc_arena *a, posenc_er
         name = trim(name);
         const posenc_param *row = row_of(name);
         if (row)
-            set(c, row, trim(eq + 1), a, err);
+            set(c, row, trim(eq + 1), posenc_text("%.40s:%d", path, number).s, a, err);
         else
-            unknown(posenc_text("in %.40s:%d", path, number).s, name, err);
+            unknown(posenc_text("unknown setting in %.40s:%d", path, number).s, name, err);
     }
+    if (ferror(f)) /* a folder opens, but can't be read */
+        posenc_fail(err, PE_INVALID, "CONFIG_FILE", "--config", path, "a file that can be read (%s)", strerror(errno));
     fclose(f);
 }
 
@@ -233,7 +246,7 @@ static void read_environment(pe_config *c, posenc_arena *a, posenc_error *err)
         const posenc_param *row = row_of(name);
         if (row) { /* other POSENC_ names are the clients' and the tests' */
             override(c, row);
-            set(c, row, eq + 1, a, err);
+            set(c, row, eq + 1, "environment", a, err);
         }
     }
 }
@@ -286,7 +299,7 @@ static void read_flags(int argc, char **argv, pe_config *c, posenc_arena *a, pe_
             if (!(seen >> (row - rows) & 1))
                 override(c, row);
             seen |= 1ULL << (row - rows);
-            set(c, row, value, a, err);
+            set(c, row, value, "flag", a, err);
         }
     }
 }
@@ -298,7 +311,7 @@ static void check_address(const pe_config *c, const char *field, const char *tex
     if (!text)
         return;
     if (!pe_config_address(text, host, &port))
-        posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", field, text, "HOST:PORT, [V6]:PORT");
+        posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", field, text, "HOST:PORT or [V6]:PORT, ports 0 .. 65535");
     else if (!pe_config_loopback(host) && !c->insecure)
         posenc_fail(err, PE_INVALID, "INSECURE", field, text,
                     "a loopback address: there is neither a key nor TLS; --insecure to listen there all the same");
@@ -311,7 +324,7 @@ posenc_status pe_config_load(int argc, char **argv, posenc_arena *a, pe_config *
     for (int i = 1; i < argc; i++) {
         if (!strncmp(argv[i], "--config=", 9))
             read_file(argv[i] + 9, c, a, err);
-        else if (!strcmp(argv[i], "--config") && i + 1 < argc)
+        else if (!strcmp(argv[i], "--config") && i + 1 < argc && strncmp(argv[i + 1], "--", 2))
             read_file(argv[i + 1], c, a, err);
         else if (!strcmp(argv[i], "--config"))
             posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "--config", "no value", "a file");
@@ -327,8 +340,9 @@ posenc_status pe_config_load(int argc, char **argv, posenc_arena *a, pe_config *
     if (c->memory_budget_text && (!size_of(c->memory_budget_text, &c->memory_budget) || c->memory_budget < 1 << 20))
         posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "memory_budget", c->memory_budget_text,
                     "a size of at least 1MiB: 512MiB, 2GiB");
-    if (strcmp(c->log_level, "error") && strcmp(c->log_level, "info") && strcmp(c->log_level, "debug"))
-        posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "log_level", c->log_level, "error, info or debug");
+    if (strcmp(c->log_level, "error") && strcmp(c->log_level, "warn") && strcmp(c->log_level, "info") &&
+        strcmp(c->log_level, "debug"))
+        posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "log_level", c->log_level, "error, warn, info or debug");
     return err->status;
 }
 

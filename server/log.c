@@ -59,7 +59,7 @@ static void add_value(line *l, const char *s)
 
 void pe_log(pe_level level, const char *event, ...)
 {
-    static const char *const levels[] = { "error", "info", "debug" };
+    static const char *const levels[] = { "error", "warn", "info", "debug" };
     if (!pe_log_on(level))
         return;
     line l = { .n = 0 };

@@ -7,7 +7,7 @@
 
 #include "posenc.h"
 
-typedef enum pe_level { PE_ERROR, PE_INFO, PE_DEBUG } pe_level;
+typedef enum pe_level { PE_ERROR, PE_WARN, PE_INFO, PE_DEBUG } pe_level;
 
 void pe_log_level(pe_level level);
 bool pe_log_on(pe_level level);

@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 static int fail(const posenc_error *err)
@@ -100,9 +101,12 @@ static int serve(const pe_config *c)
     }
     pe_service_set_phase(s, PE_SERVING);
     if (c->insecure)
-        pe_log(PE_INFO, "insecure", "msg", "listening without keys and TLS: put a proxy in front", NULL);
-    pe_log(PE_INFO, "ready", "http", pe_http_address(http), "grpc", pe_grpc_address(grpc), "version", POSENC_VERSION, NULL);
-    printf("ready http=%s grpc=%s\n", pe_http_address(http), pe_grpc_address(grpc));
+        pe_log(PE_WARN, "insecure", "msg", "listening without keys and TLS: put a proxy in front", NULL);
+    const char *admin = pe_http_admin_address(http);
+    pe_log(PE_INFO, "ready", "http", pe_http_address(http), "grpc", pe_grpc_address(grpc), "admin", admin, "version",
+           POSENC_VERSION, NULL);
+    printf("ready http=%s grpc=%s%s%s\n", pe_http_address(http), pe_grpc_address(grpc), admin ? " admin=" : "",
+           admin ? admin : "");
     fflush(stdout);
 
     int sig;
@@ -111,6 +115,9 @@ static int serve(const pe_config *c)
     if (!pthread_create(&watcher, NULL, end_at_once, &signals))
         pthread_detach(watcher);
     pe_log(PE_INFO, "draining", "signal", sig == SIGTERM ? "SIGTERM" : "SIGINT", NULL);
+    pe_service_set_phase(s, PE_LEAVING);
+    struct timespec delay = { .tv_sec = c->drain_delay_ms / 1000, .tv_nsec = c->drain_delay_ms % 1000 * 1000000 };
+    nanosleep(&delay, NULL);
     int64_t deadline = pe_now_ns() + c->drain_timeout_ms * 1000000;
     pe_service_set_phase(s, PE_DRAINING);
     pe_http_quiesce(http);
@@ -146,7 +153,10 @@ int main(int argc, char **argv)
     else if (mode == PE_ASK_HEALTH)
         rc = ask_health(&c);
     else if (mode == PE_RUN) {
-        pe_log_level(!strcmp(c.log_level, "error") ? PE_ERROR : !strcmp(c.log_level, "debug") ? PE_DEBUG : PE_INFO);
+        static const char *const levels[] = { "error", "warn", "info", "debug" };
+        for (int i = 0; i < 4; i++)
+            if (!strcmp(c.log_level, levels[i]))
+                pe_log_level((pe_level)i);
         rc = serve(&c);
     }
     posenc_arena_free(a);

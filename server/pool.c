@@ -123,8 +123,6 @@ int pe_pool_depth(pe_pool *p)
     return n;
 }
 
-int pe_pool_threads(const pe_pool *p) { return p->nthreads; }
-
 void pe_pool_free(pe_pool *p)
 {
     if (!p)

@@ -12,7 +12,6 @@ typedef void pe_job(void *arg);
 pe_pool *pe_pool_new(int threads, int queue);                          /* at least 2 threads; NULL: no memory or threads */
 bool pe_pool_submit(pe_pool *p, bool is_long, pe_job *run, void *arg); /* false at once when the queue is full or stopping */
 int pe_pool_depth(pe_pool *p);                                         /* jobs waiting */
-int pe_pool_threads(const pe_pool *p);
-void pe_pool_free(pe_pool *p); /* runs what is queued, then joins; NULL is fine */
+void pe_pool_free(pe_pool *p);                                         /* runs what is queued, then joins; NULL is fine */
 
 #endif

@@ -4,7 +4,7 @@
  * (guarded by `timer_lock`). Whoever takes it out of the flight - the worker that publishes, the timer that finds it late,
  * the door that cancels - ends it, alone. A call may be freed as soon as it is ended, so the timer thread looks at
  * calls only under timer_lock, and everybody else takes a call out of the timers (same lock) before ending it. The
- * timer thread is the one place that holds two locks: timer_lock, then a shard's; never the other way round. */
+ * timer thread, and a call that begins, hold two locks: timer_lock, then a shard's; never the other way round. */
 #include "service.h"
 
 #include "log.h"
@@ -17,9 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define IN_PLACE_NS 50e3 /* cheaper than a hand-over to another thread */
-#define LONG_NS 100e6    /* from here a job may not take the last thread */
-#define KEEP_NS 2e3      /* below, recomputing is as cheap as a hit */
+#define IN_PLACE_NS 50e3  /* cheaper than a hand-over to another thread */
+#define LONG_NS 100e6     /* from here a job may not take the last thread */
+#define SMALL_INPUT 65536 /* [bytes] of input that are not worth counting */
+#define KEEP_NS 2e3       /* below, recomputing is as cheap as a hit */
 
 struct pe_service {
     const pe_config *config;
@@ -57,6 +58,13 @@ int64_t pe_now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static void reject(pe_service *s, const char *reason)
+{
+    char labels[64];
+    snprintf(labels, sizeof labels, "reason=\"%s\"", reason);
+    pe_metrics_add(s->metrics, PE_posenc_rejected_total, labels, 1);
+}
+
 /* ---- requests ---- */
 
 pe_request *pe_request_new(pe_service *s)
@@ -65,7 +73,9 @@ pe_request *pe_request_new(pe_service *s)
     if (!q)
         return NULL;
     atomic_init(&q->refs, 1);
-    q->arena = posenc_arena_new((size_t)s->config->max_request_memory);
+    q->cache = s->cache;
+    uint64_t limit = (uint64_t)s->config->max_request_memory, half = s->config->memory_budget / 2;
+    q->arena = posenc_arena_new((size_t)(limit < half ? limit : half));
     if (!q->arena) {
         free(q);
         return NULL;
@@ -79,6 +89,7 @@ void pe_request_unref(pe_request *q)
 {
     if (!q || atomic_fetch_sub_explicit(&q->refs, 1, memory_order_acq_rel) != 1)
         return;
+    pe_cache_release(q->cache, q->reserved);
     posenc_arena_free(q->arena);
     free(q);
 }
@@ -88,6 +99,22 @@ static void over(posenc_error *err, const char *field, int64_t value, const char
     if (value > limit)
         posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", field, posenc_text("%lld %s", (long long)value, unit).s,
                     "at most %lld %s (setting %s)", (long long)limit, unit, setting);
+}
+
+/* An input of some size counts against the memory budget as long as its request lives. */
+static posenc_status charge_input(pe_service *s, pe_request *q, posenc_error *err)
+{
+    uint64_t used = posenc_arena_used(q->arena);
+    if (q->reserved || used <= SMALL_INPUT)
+        return PE_OK;
+    if (!pe_cache_reserve(s->cache, used)) {
+        reject(s, "memory");
+        return posenc_fail(err, PE_BUSY, "UNAVAILABLE", "memory",
+                           posenc_text("%llu bytes of input", (unsigned long long)used).s,
+                           "try again: other requests hold the memory budget (setting memory_budget)");
+    }
+    q->reserved = used;
+    return PE_OK;
 }
 
 static int64_t clamp(uint64_t n) { return n > INT64_MAX ? INT64_MAX : (int64_t)n; }
@@ -104,7 +131,9 @@ posenc_status pe_service_resolve(pe_service *s, pe_request *q, posenc_error *err
         over(err, "graph.edge_index", posenc_graph_edges(r->graph), "edges", c->max_edges, "max_edges");
         over(err, "graph.ptr", posenc_graph_count(r->graph), "graphs", c->max_graphs, "max_graphs");
     }
-    posenc_status st = posenc_resolve(r, err);
+    posenc_status st = charge_input(s, q, err);
+    if (!st)
+        st = posenc_resolve(r, err);
     if (st)
         return st;
     over(err, "result", clamp(r->size), "bytes", c->max_result, "max_result");
@@ -153,13 +182,6 @@ static void timer_remove(pe_service *s, pe_call *c)
     pthread_mutex_lock(&s->timer_lock);
     unlist(s, c);
     pthread_mutex_unlock(&s->timer_lock);
-}
-
-static void reject(pe_service *s, const char *reason)
-{
-    char labels[64];
-    snprintf(labels, sizeof labels, "reason=\"%s\"", reason);
-    pe_metrics_add(s->metrics, PE_posenc_rejected_total, labels, 1);
 }
 
 static void end_late(pe_service *s, pe_call *c)
@@ -222,15 +244,35 @@ static void count_cache(pe_service *s, const char *result)
     pe_metrics_add(s->metrics, PE_posenc_cache_requests_total, labels, 1);
 }
 
+static pe_call *call_of(pe_waiter *w) { return (pe_call *)((char *)w - offsetof(pe_call, waiter)); }
+
+/* Makes the container that the call's door will ask for. A failure shows when the door asks. */
+static void prepare(pe_call *c)
+{
+    const pe_representation *made;
+    pe_representation *own = NULL;
+    if (!c->selection.rows)
+        pe_entry_write(c->entry, c->format, &c->selection, &made, &own, NULL);
+}
+
+/* Tells the door that the call has ended; the caller's own call is only reported. */
+static bool tell(pe_call *c, uint64_t here)
+{
+    if (c->serial == here)
+        return true;
+    c->done(c);
+    return false;
+}
+
 /* Ends the flight and every call that waits for it. The call of serial `here` (0: none) is the caller's own: it is filled
  * in but not told; true when it was still among the waiters. */
 static bool finish(work *w, pe_entry *e, const posenc_error *error, double queue_s, double compute_s, uint64_t here)
 {
     pe_service *s = w->s;
     bool was_here = false;
-    pe_waiter *next, *list = pe_cache_publish(s->cache, w->flight, e, w->request->r.cost.ns >= KEEP_NS);
+    pe_waiter *next, *list = pe_cache_publish(s->cache, w->flight, e, w->request->r.cost.ns >= KEEP_NS), *texts = NULL;
     for (pe_waiter *p = list; p; p = next) {
-        pe_call *c = (pe_call *)((char *)p - offsetof(pe_call, waiter));
+        pe_call *c = call_of(p);
         next = p->next;
         timer_remove(s, c);
         c->status = error->status;
@@ -238,18 +280,24 @@ static bool finish(work *w, pe_entry *e, const posenc_error *error, double queue
         c->queue_s = queue_s;
         c->compute_s = compute_s;
         if (e) {
-            const pe_representation *made;
-            pe_representation *own = NULL;
-            if (c->prepare && !c->selection.rows) /* a failure shows when the door writes: it asks again */
-                pe_entry_write(e, c->format, &c->selection, &made, &own, NULL);
             pe_entry_ref(e);
             c->entry = e;
         }
         pe_request_unref(c->request);
-        if (c->serial == here)
-            was_here = true;
-        else
-            c->done(c);
+        if (e && c->prepare && !posenc_format_sized(c->format)) {
+            p->next = texts;
+            texts = p;
+        } else if (e && c->prepare) {
+            prepare(c);
+            was_here |= tell(c, here);
+        } else {
+            was_here |= tell(c, here);
+        }
+    }
+    for (pe_waiter *p = texts; p; p = next) { /* text takes longest to make: nobody else waits for it */
+        next = p->next;
+        prepare(call_of(p));
+        was_here |= tell(call_of(p), here);
     }
     pe_entry_unref(e);
     pe_request_unref(w->request);
@@ -320,11 +368,9 @@ static bool refuse(work *w, uint64_t here, const char *reason, const char *field
 
 static posenc_status refuse_early(pe_service *s, pe_call *c)
 {
-    pe_phase p = pe_service_phase(s);
-    if (p != PE_SERVING) {
-        const char *word = p == PE_DRAINING ? "draining" : "starting";
-        reject(s, word);
-        return posenc_fail(&c->error, PE_BUSY, "UNAVAILABLE", "server", word, "try again");
+    if (pe_service_phase(s) == PE_STARTING) {
+        reject(s, "starting");
+        return posenc_fail(&c->error, PE_BUSY, "UNAVAILABLE", "server", "starting", "try again");
     }
     if (c->deadline_ns <= c->begun_ns) {
         reject(s, "deadline");
@@ -352,6 +398,11 @@ bool pe_service_begin(pe_service *s, pe_call *c)
     pe_request *q = c->request;
     if ((c->entry = pe_cache_get(s->cache, q->r.digest, true))) {
         count_cache(s, "hit");
+        return true;
+    }
+    if (pe_service_phase(s) == PE_DRAINING) {
+        reject(s, "draining");
+        c->status = posenc_fail(&c->error, PE_BUSY, "UNAVAILABLE", "server", "draining", "another server, or try again");
         return true;
     }
     work *w = malloc(sizeof *w); /* before the look-up, so that a leader never fails for lack of it */
@@ -455,7 +506,7 @@ char *pe_service_capabilities(pe_service *s)
     for (int i = 0; i < PE_NFORMATS; i++)
         json_array_append_new(formats, json_string(posenc_format_name((posenc_format)i)));
     json_t *limits = json_object();
-    for (size_t i = 0; i < pe_config_table.nrows; i++) { /* every max_* setting is a published limit */
+    for (size_t i = 0; i < pe_config_table.nrows; i++) { /* every number among the settings */
         const posenc_param *row = &pe_config_table.rows[i];
         if (row->kind == PE_T_INT)
             json_object_set_new(limits, row->name, json_integer(*(const int64_t *)((const char *)c + row->offset)));
@@ -596,7 +647,7 @@ pe_phase pe_service_phase(pe_service *s)
 
 bool pe_service_ready(pe_service *s, char *why, size_t size)
 {
-    static const char *const phases[] = { "starting", "serving", "draining" };
+    static const char *const phases[] = { "starting", "serving", "leaving", "draining" };
     pe_phase p = pe_service_phase(s);
     int depth = pe_pool_depth(s->pool);
     int64_t now = pe_now_ns(), none = 0;

@@ -27,6 +27,8 @@ typedef struct pe_request {
     atomic_int refs;
     posenc_arena *arena;
     posenc_request r;
+    pe_cache *cache;   /* where the input's memory is reserved */
+    uint64_t reserved; /* bytes of it */
 } pe_request;
 
 pe_request *pe_request_new(pe_service *s); /* NULL: no memory */
@@ -77,7 +79,8 @@ char *pe_service_version(void);               /* GET /version */
 char *pe_service_metrics_text(pe_service *s);
 
 /* ---- life ---- */
-typedef enum pe_phase { PE_STARTING, PE_SERVING, PE_DRAINING } pe_phase;
+/* leaving: still serving, no longer ready, so that load balancers look elsewhere; draining: no new work */
+typedef enum pe_phase { PE_STARTING, PE_SERVING, PE_LEAVING, PE_DRAINING } pe_phase;
 void pe_service_set_phase(pe_service *s, pe_phase p);
 pe_phase pe_service_phase(pe_service *s);
 /* Ready to take requests; `why` (may be NULL) says one word a check: "phase: serving", "queue: ok". */

@@ -260,6 +260,11 @@ static posenc_status check_form(posenc_format f, const pe_writing *w, posenc_err
             "at most %lld elements in json; npy, npz, safetensors and bin hold any number, json with data=base64 "
             "too",
             (long long)limit);
+    limit = sel->csv_limit > 0 ? sel->csv_limit : 1 << 20;
+    if (f == PE_csv && posenc_tensor_count(&w->tensor[0]) > limit)
+        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "format",
+                           posenc_text("csv of over %lld elements", (long long)limit).s,
+                           "at most %lld elements in csv; npy, npz, safetensors and bin hold any number", (long long)limit);
     for (int i = 0; i < w->ntensors; i++)
         if (!info[f].sized && !w->tensor[i].data && posenc_tensor_count(&w->tensor[i]) > 0)
             return posenc_fail(err, PE_INTERNAL, "NO_DATA", w->tensor[i].name, "", "a computed tensor");
