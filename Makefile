@@ -4,6 +4,8 @@
 VARIANT ?= release
 O       ?= build/$(VARIANT)
 CC      ?= cc
+PREFIX  ?= /usr/local
+VERSION := $(shell sed -n 's/^.define POSENC_VERSION "\(.*\)"/\1/p' lib/posenc.h)
 
 FLAGS.release := -O2 -g -DNDEBUG -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
 FLAGS.debug   := -O0 -g3
@@ -43,7 +45,7 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: all lib objects digests test unit fuzz-bins bench-bins run check fresh container fuzz soak bench format lint new docs clean help deps
+.PHONY: FORCE install all lib objects digests test unit fuzz-bins bench-bins run check fresh container fuzz soak bench format lint new docs clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
@@ -56,8 +58,13 @@ bench-bins: $(BENCH_BIN)
 digests: $O/digests
 
 $(LIB): $(call obj,$(LIB_SRC))
-$O/libposenc.so: $(call obj,$(LIB_SRC)) lib/posenc.map
+$O/libposenc.so.0: $(call obj,$(LIB_SRC)) lib/posenc.map
 	$(call say,LD)$(CC) -shared -Wl,-soname,libposenc.so.0 -Wl,--version-script=lib/posenc.map $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB_LIBS)
+$O/libposenc.so: $O/libposenc.so.0
+	$(call say,LN)ln -sf libposenc.so.0 $@
+$O/posenc.pc: lib/posenc.h Makefile
+	$(call say,GEN)printf '%s\n' 'prefix=$(PREFIX)' 'Name: posenc' 'Description: positional encodings of transformers' \
+	    'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lposenc' 'Libs.private: $(LIB_LIBS)' > $@
 $O/posencd: $O/server/main.o $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS)
 $O/posenc: $(call obj,$(CLI_SRC)) $(LIB)
@@ -99,12 +106,23 @@ $O/gen/descriptors.c: $O/gen/descriptors.bin
 	$(call say,GEN){ echo '#include <stddef.h>'; echo 'extern const unsigned char pe_descriptors[]; extern const size_t pe_descriptors_size;'; \
 	    echo 'const unsigned char pe_descriptors[] = {'; od -An -v -tx1 $< | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g'; \
 	    echo '};'; echo 'const size_t pe_descriptors_size = sizeof pe_descriptors;'; } > $@
-# tests/unit/test_NAME.c holds NAME_suite: the folder is the list
-$O/gen/suites.h: $(UNIT_SRC)
-	$(call say,GEN)printf 'SUITE(%s)\n' $(patsubst tests/unit/test_%.c,%,$(filter tests/unit/test_%,$(UNIT_SRC))) > $@
+# tests/unit/test_NAME.c holds NAME_suite: the folder is the list, also when a file has gone
+SUITES := $(patsubst tests/unit/test_%.c,SUITE(%),$(filter tests/unit/test_%,$(UNIT_SRC)))
+$O/gen/suites.h: FORCE
+	@mkdir -p $(@D); echo '$(SUITES)' | tr ' ' '\n' | cmp -s - $@ || echo '$(SUITES)' | tr ' ' '\n' > $@
+FORCE:
 
 %.a:
 	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
+
+## install: header, library, daemon and command to PREFIX (/usr/local), under DESTDIR if given
+install: all $O/posenc.pc
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 755 $O/posencd $O/posenc $(DESTDIR)$(PREFIX)/bin
+	install -m 644 lib/posenc.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(LIB) $O/libposenc.so.0 $(DESTDIR)$(PREFIX)/lib
+	ln -sf libposenc.so.0 $(DESTDIR)$(PREFIX)/lib/libposenc.so
+	install -m 644 $O/posenc.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig
 
 ## deps: installs what building and testing need (Debian, as root or through sudo); does nothing when all is there
 deps:
@@ -125,7 +143,7 @@ check:
 	@tests/tools/deps.sh build test
 	@tests/tools/check.sh
 
-## fresh: `make run` and `make check` in a throw-away minimal Debian machine (root)
+## fresh: `make run` in a throw-away minimal Debian machine (root); FRESH_CHECK=1: `make check` there too
 fresh:
 	@tests/fresh/fresh.sh
 
@@ -159,7 +177,7 @@ lint:
 
 ## new: starts a new encoding, NAME=foo
 new:
-	@tests/tools/new-encoding.sh $(NAME)
+	@tests/tools/new-encoding.sh '$(NAME)'
 
 ## docs: every encoding with its parameters, as the command says it
 docs: $O/posenc

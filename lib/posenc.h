@@ -4,11 +4,17 @@
  * The same request gives the same bytes with every compiler, CPU and thread count.
  *
  *     posenc_answer a;
- *     posenc_error  err = { 0 };
- *     if (posenc_encode("sinusoidal", "embedding_dim=64&num_positions=128", NULL, &a, NULL, &err))
- *         fprintf(stderr, "%s\n", posenc_error_text(&err, buf, sizeof buf));
- *     ... a.result.tensor[0].data is a float32 (128, 64) ...
+ *     posenc_error err = { 0 };
+ *     char text[500];
+ *     if (posenc_encode("sinusoidal", "embedding_dim=64&num_positions=128", NULL, &a, NULL, &err)) {
+ *         fprintf(stderr, "%s\n", posenc_error_text(&err, text, sizeof text));
+ *         return 1;
+ *     }
+ *     const float *table = a.result.tensor[0].data;       (128, 64)
  *     posenc_answer_fini(&a);
+ *
+ * Link with -lposenc; with libposenc.a also -lmpfr -lgmp -lcrypto -lz -ljansson -lamd -lm. The encodings and their
+ * parameters: `posenc list`, `posenc NAME --help`, posenc_describe_all().
  *
  * Threads: no function keeps state between calls; any number of threads may call, each with its own arguments.
  * Ownership: `const T *` arguments are borrowed for the call; `_init`/`_fini` work on the caller's storage and
@@ -337,7 +343,7 @@ typedef struct posenc_answer {
     posenc_arena *arena;
     void *memory;
 } posenc_answer;
-/* `edges` for graph encodings, otherwise NULL; `ctx` may be NULL. On failure `a` is zeroed. */
+/* `query` may be NULL or "" ; `edges` for graph encodings, otherwise NULL; `ctx` may be NULL. On failure `a` is zeroed. */
 posenc_status posenc_encode(const char *encoding, const char *query, const posenc_edges *edges, posenc_answer *a,
                             posenc_context *ctx, posenc_error *err);
 void posenc_answer_fini(posenc_answer *a);

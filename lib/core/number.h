@@ -10,7 +10,7 @@ enum { PE_NUMBER_TEXT = 40, PE_NUMBER_DIGITS = 1000 };
 double pe_decimal(uint64_t digits, int exp10);
 
 /* Element i as text: integers plain; reals the shortest decimal that reads back as the same value of the tensor's
- * own dtype; NaN, Infinity, -Infinity. Returns the length. */
+ * own dtype; NaN, Infinity, -Infinity. Returns the length; there is no NUL. */
 size_t pe_number_text(const posenc_tensor *t, int64_t i, char out[PE_NUMBER_TEXT]);
 /* v exactly, as C's %a writes it: "0x1.388p+13". */
 void pe_hex_text(double v, char out[PE_NUMBER_TEXT]);

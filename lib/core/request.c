@@ -138,8 +138,10 @@ static void put_real(text *t, double v)
 {
     char number[PE_NUMBER_TEXT];
     const posenc_tensor one = { .dtype = PE_float64, .data = &v };
-    pe_number_text(&one, 0, number);
-    put(t, isnan(v) ? "\"nan\"" : "%s", number);
+    if (isnan(v))
+        put(t, "\"nan\"");
+    else
+        put(t, "%.*s", (int)pe_number_text(&one, 0, number), number);
 }
 
 static void put_json(text *t, const posenc_table *table, const void *params)

@@ -7,8 +7,8 @@
  * Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5. Where the paper leaves a detail open, `presets` says which
  * implementation decides it how.
  *
- * This is the smallest encoding and the one to copy: rows, check, shape, cost, compute, descriptor. README.md says what
- * else a new encoding needs. */
+ * The order of the file is that of every encoding: rows, check, shape, cost, compute, descriptor. README.md says what
+ * else a new one needs; alibi_slopes.c is the smallest. */
 #include "core/exact.h"
 #include "core/params.h"
 

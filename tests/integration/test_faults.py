@@ -1,14 +1,20 @@
 """Storms, exhaustion and stops: what a busy day does to the daemon."""
 import asyncio
-import json
 import hashlib
+import io
+import json
+import os
+import re
 import signal
 import socket
 import threading
 import time
 import urllib.error
+import urllib.request
+from pathlib import Path
 
 import grpc
+import numpy as np
 import pytest
 import rpc
 from bodies import grid, json_body, safetensors
@@ -134,7 +140,6 @@ def test_drain(start_server):
     answers = []
 
     def ask():
-        import urllib.request
         r = urllib.request.Request(server.url + "/v1/encodings/laplacian/eigenvalues.npy", body, {"Content-Type": "application/json"})
         answers.append(urllib.request.urlopen(r, timeout=60).status)
 
@@ -172,3 +177,41 @@ def test_stop_while_many_wait(start_server):
     for s in held:
         s.close()
     client.close()
+
+
+def test_input_counts_against_the_budget(start_server):
+    """An archive that unfolds a hundredfold, a long list, large text: refused or served, within the memory budget."""
+    server = start_server("--memory-budget", "128MiB")
+    archive = io.BytesIO()
+    np.savez_compressed(archive, edge_index=np.random.default_rng(1).integers(0, 2, (2, 5_000_000)))
+    for body, media, path in (
+            (archive.getvalue(), "application/x-npz", "/v1/encodings/laplacian.npz?num_nodes=10"),
+            (json.dumps({"embedding_dim": 2, "positions": [0.5] * 2_000_000}).encode(), "application/json", "/v1/encodings/sinusoidal.npz"),
+            (b'{"embedding_dim": 1024, "num_positions": 24000}', "application/json", "/v1/encodings/sinusoidal.csv"),
+            (b'{"embedding_dim": 1024, "num_positions": 24000, "dtype": "bfloat16"}', "application/json", "/v1/encodings/sinusoidal.npy")):
+        request = urllib.request.Request(server.url + path, body, {"Content-Type": media})
+        try:
+            with urllib.request.urlopen(request, timeout=120) as r:
+                r.read()
+        except urllib.error.HTTPError as e:
+            assert e.code in (400, 503), e.read()
+            assert json.loads(e.read())["errors"][0]["allowed"]
+    if "POSENC_TEST_SANITIZED" not in os.environ:
+        peak = int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{server.pid}/status").read_text())[1])
+        assert peak < 2.5 * 128 * 1024, f"{peak} KiB"
+    deadline = time.monotonic() + 10
+    while server.metric("posenc_cache_reserved_bytes") + server.metric("posenc_cache_pinned_bytes") > 0:
+        assert time.monotonic() < deadline, "memory is still accounted for"
+        time.sleep(0.05)
+
+
+def test_leaving_before_draining(start_server):
+    """With drain_delay_ms SIGTERM first turns readiness false; new connections are still served meanwhile."""
+    server = start_server("--drain-delay-ms", "1500")
+    server.process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    with pytest.raises(urllib.error.HTTPError) as e:
+        server.get("/readyz?verbose")
+    assert e.value.code == 503 and b"leaving" in e.value.read()
+    assert len(server.get("/v1/encodings/sinusoidal/table.bin?embedding_dim=8&num_positions=2")) == 64
+    assert server.process.wait(30) == 0
