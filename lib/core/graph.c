@@ -391,6 +391,14 @@ const posenc_edges *posenc_example_edges(void)
 
 /* ---- the adjacency matrix ---- */
 
+/* Every loop over nodes or arcs polls after so many steps, each a few cache misses: some milliseconds. */
+enum { POLL_STEPS = 1 << 16 };
+
+static posenc_status poll_at(int64_t step, const posenc_context *ctx)
+{
+    return step % POLL_STEPS == POLL_STEPS - 1 ? posenc_poll(ctx) : PE_OK;
+}
+
 /* One entry per ordered pair, sorted by (u, v). */
 typedef struct entries {
     int64_t n, m;
@@ -407,29 +415,38 @@ static posenc_status refuse(const posenc_graph *g, int64_t a, const char *reason
 }
 
 /* What the options refuse, for the arcs begin .. end - 1. */
-static posenc_status check_options(const posenc_graph *g, int64_t graph, const pe_csr_options *o, posenc_error *err)
+static posenc_status check_options(const posenc_graph *g, int64_t graph, const pe_csr_options *o, posenc_context *ctx,
+                                   posenc_error *err)
 {
+    posenc_status st;
     int64_t begin = g->arc_ptr[graph], end = g->arc_ptr[graph + 1];
     if (g->directed && o->on_directed == PE_DIRECTED_ERROR)
         return posenc_fail(err, PE_INVALID, "DIRECTED_GRAPH", "graph.directed", "true", "false; or on_directed=symmetrize");
     if (g->conflict[graph] >= 0 && o->symmetrize == PE_SYMMETRIZE_ERROR)
-        for (int64_t a = begin; a < end; a++)
+        for (int64_t a = begin; a < end; a++) {
             if (g->listed[a] == g->conflict[graph])
                 return refuse(g, a, "NOT_SYMMETRIC",
                               "the same edge in the other direction, equally often and with equal weight; or "
                               "symmetrize=max, sum or mean",
                               err);
-    for (int64_t a = begin; a < end && g->weight && !o->allow_negative; a++)
+            if ((st = poll_at(a, ctx)))
+                return st;
+        }
+    for (int64_t a = begin; a < end && g->weight && !o->allow_negative; a++) {
         if (g->weight[a] < 0)
             return posenc_fail(err, PE_INVALID, bad, posenc_text("graph.edge_weight[%lld]", (long long)g->listed[a]).s,
                                posenc_text("%g", g->weight[a]).s, "0 or more; or allow_negative=true");
+        if ((st = poll_at(a, ctx)))
+            return st;
+    }
     return PE_OK;
 }
 
 /* Parallel arcs become one entry, weights summed in ascending order. */
 static posenc_status join_parallel(const posenc_graph *g, int64_t graph, const pe_csr_options *o, entries *e,
-                                   posenc_error *err)
+                                   posenc_context *ctx, posenc_error *err)
 {
+    posenc_status st;
     int64_t begin = g->arc_ptr[graph], end = g->arc_ptr[graph + 1];
     int32_t base = (int32_t)g->ptr[graph];
     size_t size = (size_t)(end > begin ? end - begin : 1);
@@ -442,6 +459,8 @@ static posenc_status join_parallel(const posenc_graph *g, int64_t graph, const p
     for (int64_t a = begin; a < end; a++) {
         int32_t u = g->source[a] - base, v = g->target[a] - base;
         double w = g->weight ? g->weight[a] : 1;
+        if ((st = poll_at(a, ctx)))
+            return st;
         if (u == v && o->self_loops == PE_LOOPS_DROP)
             continue;
         if (e->m && e->u[e->m - 1] == u && e->v[e->m - 1] == v) {
@@ -467,9 +486,10 @@ static double combine(const posenc_graph *g, const pe_csr_options *o, double a, 
 }
 
 /* Row r of the matrix: the targets of r and the sources that point to r, two ascending lists, merged. */
-static posenc_status fill(const posenc_graph *g, const pe_csr_options *o, const entries *e, pe_csr *c, posenc_error *err)
+static posenc_status fill(const posenc_graph *g, const pe_csr_options *o, const entries *e, pe_csr *c, posenc_context *ctx,
+                          posenc_error *err)
 {
-    int64_t n = e->n, m = e->m, arcs = 0;
+    int64_t n = e->n, m = e->m, arcs = 0, step = 0;
     size_t most = (size_t)(m ? 2 * m : 1);
     posenc_status st = PE_OK;
     bool ones = true;
@@ -487,15 +507,24 @@ static posenc_status fill(const posenc_graph *g, const pe_csr_options *o, const 
     for (int64_t i = 0; i < m; i++) {
         out[e->u[i] + 1]++;
         in[e->v[i] + 2]++;
+        if ((st = poll_at(i, ctx)))
+            goto done;
     }
     for (int64_t r = 0; r < n; r++) {
         out[r + 1] += out[r];
         in[r + 2] += in[r + 1];
+        if ((st = poll_at(r, ctx)))
+            goto done;
     }
-    for (int64_t i = 0; i < m; i++)
+    for (int64_t i = 0; i < m; i++) {
         by_target[in[e->v[i] + 1]++] = i; /* after this in[v] .. in[v + 1] is row v */
+        if ((st = poll_at(i, ctx)))
+            goto done;
+    }
     for (int64_t r = 0; r < n; r++) {
         double degree = 0;
+        if ((st = poll_at(step++, ctx)))
+            goto done;
         for (int64_t i = out[r], j = in[r]; i < out[r + 1] || j < in[r + 1];) {
             int32_t ci = i < out[r + 1] ? e->v[i] : INT32_MAX, cj = j < in[r + 1] ? e->u[by_target[j]] : INT32_MAX;
             int32_t col = ci < cj ? ci : cj;
@@ -504,6 +533,8 @@ static posenc_status fill(const posenc_graph *g, const pe_csr_options *o, const 
                 w = combine(g, o, e->w[i], w);
             i += ci == col;
             j += cj == col;
+            if ((st = poll_at(step++, ctx)))
+                goto done;
             if (w == 0) {
                 c->zero_edges += r <= col;
                 continue;
@@ -534,8 +565,10 @@ done:
 }
 
 /* Breadth first from each node that has no component yet. */
-static posenc_status number_components(pe_csr *c, posenc_error *err)
+static posenc_status number_components(pe_csr *c, posenc_context *ctx, posenc_error *err)
 {
+    posenc_status st = PE_OK;
+    int64_t step = 0;
     size_t size = (size_t)(c->n ? c->n : 1) * sizeof(int32_t);
     int32_t *queue = malloc(size);
     c->component = malloc(size);
@@ -543,39 +576,46 @@ static posenc_status number_components(pe_csr *c, posenc_error *err)
         free(queue);
         return no_memory(err);
     }
-    memset(c->component, -1, size);
-    for (int64_t root = 0; root < c->n; root++) {
+    for (int64_t i = 0; i < c->n && !st; i++) {
+        c->component[i] = -1;
+        st = poll_at(i, ctx);
+    }
+    for (int64_t root = 0; root < c->n && !st; root++) {
+        st = poll_at(step++, ctx);
         if (c->component[root] >= 0)
             continue;
         int32_t id = (int32_t)c->ncomponents++;
         int64_t head = 0, tail = 0;
         queue[tail++] = (int32_t)root;
         c->component[root] = id;
-        while (head < tail) {
+        while (head < tail && !st) {
             int32_t u = queue[head++];
-            for (int64_t a = c->ptr[u]; a < c->ptr[u + 1]; a++)
+            for (int64_t a = c->ptr[u]; a < c->ptr[u + 1] && !st; a++) {
                 if (c->component[c->col[a]] < 0) {
                     c->component[c->col[a]] = id;
                     queue[tail++] = c->col[a];
                 }
+                st = poll_at(step++, ctx);
+            }
         }
     }
     free(queue);
-    return PE_OK;
+    return st;
 }
 
-posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_error *err)
+posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_context *ctx,
+                           posenc_error *err)
 {
     posenc_status st;
     entries e = { 0 };
     pe_csr c = { 0 };
-    if ((st = check_options(graph, g, o, err)))
+    if ((st = check_options(graph, g, o, ctx, err)))
         goto done;
-    if ((st = join_parallel(graph, g, o, &e, err)))
+    if ((st = join_parallel(graph, g, o, &e, ctx, err)))
         goto done;
-    if ((st = fill(graph, o, &e, &c, err)))
+    if ((st = fill(graph, o, &e, &c, ctx, err)))
         goto done;
-    if ((st = number_components(&c, err)))
+    if ((st = number_components(&c, ctx, err)))
         goto done;
     *out = c;
     c = (pe_csr){ 0 };

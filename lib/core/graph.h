@@ -46,8 +46,9 @@ typedef struct pe_csr {
 } pe_csr;
 
 /* Builds graph g of the batch. INVALID (naming the edge in the client's list) for a conflict, duplicates, a directed graph
- * or negative weights that the options refuse. malloc'ed: pe_csr_fini. */
-posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_error *err);
+ * or negative weights that the options refuse. Polls ctx (NULL: none). malloc'ed: pe_csr_fini. */
+posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_context *ctx,
+                           posenc_error *err);
 void pe_csr_fini(pe_csr *c);
 
 #endif

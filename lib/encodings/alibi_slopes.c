@@ -79,7 +79,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
 {
     const alibi_slopes *p = r->params;
     int64_t k = power_below(p->num_heads);
-    *out = (posenc_cost){ .ns = 3000.0 * (double)(k + 2 * (p->num_heads - k) + 2),
+    int64_t ladders = p->num_heads > k ? 2 : 1;
+    *out = (posenc_cost){ .ns = 29000.0 * (double)ladders + 160.0 * (double)(k + 2 * (p->num_heads - k) + 2),
                           .scratch = (uint64_t)(2 * k + 1) * sizeof(pe_dd) + (uint64_t)p->num_heads * sizeof(double) };
 }
 

@@ -25,6 +25,7 @@
 #include "core/params.h"
 #include "linalg/canonical.h"
 #include "linalg/linalg.h"
+#include "linalg/sort.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -121,6 +122,9 @@ static posenc_status no_memory(posenc_error *err)
     return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "a smaller graph, a smaller k, or try again");
 }
 
+static double larger(double a, double b) { return a > b ? a : b; }
+static double smaller(double a, double b) { return a < b ? a : b; }
+
 /* ---- check, shape, cost ---- */
 
 static bool was_given(const posenc_request *r, const char *name)
@@ -192,8 +196,21 @@ static int64_t extra(int64_t n)
     return n <= 1024 ? n : fits < 32 ? 32 : fits < 256 ? fits : 256;
 }
 
-/* Dense: tridiagonalisation and back-transform, about n^3. Sparse: some 40 sweeps over k + 8 vectors.
- * A batch costs the sum of its graphs and holds the largest. */
+/* [ns] fitted to measurements, right within a factor of 4: grids and expanders of one size differ by more than 8.
+ * Dense: tridiagonalisation and back-transform. Sparse: orthogonalisation against all that was found grows with k^2; the
+ * rest with n and arcs, faster where factors fill up. Isolated nodes never reach a solver. */
+static double solver_ns(const laplacian *p, double n, double m, double k)
+{
+    double touched = smaller(n, 2 * m), dense = n * n * n + 128 * n * n;
+    if (p->solver == PE_SOLVER_DENSE)
+        return dense * smaller(touched / larger(n, 1), 1);
+    if (n <= 128 || n < 2 * k + 2 * smaller(k, 64) + 97) /* as pe_component_pairs chooses */
+        return dense;
+    double fill = smaller(larger(sqrt(touched / 20000), 1), 2.2) * (m < n ? 1.5 : 1);
+    return smaller(dense, 8000 * (touched + smaller(m, 8 * touched)) * fill * (1 + k / 32) + 6.3 * touched * k * k);
+}
+
+/* A batch costs the sum of its graphs and holds the largest. */
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const laplacian *p = r->params;
@@ -201,8 +218,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     *out = (posenc_cost){ .ns = 500 };
     for (int64_t i = 0; i < g->ngraphs; i++) {
         double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]), k = (double)p->k;
-        double dense = 2 * n * n * n, sparse = 40 * (2 * m + 12 * n) * (k + 8);
-        out->ns += 3000 + 80 * m + 25 * n * k + (dense < sparse ? dense : sparse);
+        out->ns += 6000 + 80 * m + (250 + 25 * k) * n + solver_ns(p, n, m, k);
         int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
         uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) +
                            (uint64_t)nodes * (uint64_t)(2 * want + 4 + extra(nodes)) * 8 + (uint64_t)arcs * 40 +
@@ -223,12 +239,14 @@ typedef struct spectrum {
     pe_pairs *pairs; /* (components) the rest, as far as asked for */
     double *scratch; /* (n) */
     bool loops, negative;
+    pe_pace pace;
 } spectrum;
 
 static void spectrum_fini(spectrum *s)
 {
-    for (int64_t c = 0; s->pairs && c < s->csr.ncomponents; c++)
-        pe_pairs_fini(&s->pairs[c]);
+    for (int64_t c = 0; s->begin && s->pairs && c < s->csr.ncomponents; c++)
+        if (s->begin[c + 1] - s->begin[c] > 1)
+            pe_pairs_fini(&s->pairs[c]);
     free(s->pairs);
     free(s->begin);
     free(s->node);
@@ -241,15 +259,14 @@ static void spectrum_fini(spectrum *s)
     *s = (spectrum){ 0 };
 }
 
-static double larger(double a, double b) { return a > b ? a : b; }
-static double smaller(double a, double b) { return a < b ? a : b; }
 static double weight(const pe_csr *c, int64_t arc) { return c->weight ? c->weight[arc] : 1; }
 
-/* Gives the nodes of component c signs such that every edge joins s_u s_v = sign of its weight, or returns false.
+/* Gives the nodes of component c signs such that every edge joins s_u s_v = sign of its weight; *yes: there are such.
  * The signs are left in unit, 0 before. */
-static bool balance(spectrum *s, int64_t c, int32_t *queue)
+static posenc_status balance(spectrum *s, int64_t c, int32_t *queue, bool *yes)
 {
     const pe_csr *a = &s->csr;
+    posenc_status st;
     int64_t head = 0, tail = 0;
     queue[tail++] = s->node[s->begin[c]];
     s->unit[s->begin[c]] = 1;
@@ -262,17 +279,22 @@ static bool balance(spectrum *s, int64_t c, int32_t *queue)
                 *v = want;
                 queue[tail++] = a->col[i];
             } else if (*v != want) {
-                return false;
+                *yes = false;
+                return PE_OK;
             }
+            if ((st = pe_pace_add(&s->pace, 16)))
+                return st;
         }
     }
-    return true;
+    *yes = true;
+    return PE_OK;
 }
 
 /* The null vector of component c:   s D^1/2 1 / ||D^1/2 1||, without D for none. */
 static posenc_status null_vector(const laplacian *p, spectrum *s, int64_t c, posenc_error *err)
 {
     const pe_csr *a = &s->csr;
+    posenc_status st = PE_OK;
     const int64_t begin = s->begin[c], end = s->begin[c + 1];
     const int32_t first = s->node[begin];
     double *unit = s->unit;
@@ -281,36 +303,41 @@ static posenc_status null_vector(const laplacian *p, spectrum *s, int64_t c, pos
         s->single[c] = p->normalization == NONE ? d - loop : d > 0 ? (d - loop) / d : p->isolated == ISOLATED_ONE;
         s->null[c] = s->single[c] == 0;
         unit[begin] = 1;
-        return PE_OK;
+        return pe_pace_add(&s->pace, 24);
     }
     s->null[c] = true;
     if (s->negative) {
         int32_t *queue = malloc((size_t)(end - begin) * sizeof *queue);
         if (!queue)
             return no_memory(err);
-        s->null[c] = balance(s, c, queue);
+        st = balance(s, c, queue, &s->null[c]);
         free(queue);
     }
     double sum = 0;
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = begin; i < end && !st; i++) {
         double d = p->normalization == NONE ? 1 : a->degree[s->node[i]];
         unit[i] = s->negative ? copysign(sqrt(d), unit[i]) : sqrt(d);
         sum += d;
+        st = pe_pace_add(&s->pace, 12);
     }
     double scale = sqrt(sum);
-    for (int64_t i = begin; i < end; i++)
+    for (int64_t i = begin; i < end && !st; i++) {
         unit[i] /= scale;
-    return PE_OK;
+        st = pe_pace_add(&s->pace, 6);
+    }
+    return st;
 }
 
-static posenc_status spectrum_init(const laplacian *p, const posenc_graph *graph, int64_t g, spectrum *s, posenc_error *err)
+static posenc_status spectrum_init(const laplacian *p, const posenc_graph *graph, int64_t g, spectrum *s,
+                                   posenc_context *ctx, posenc_error *err)
 {
+    s->pace = (pe_pace){ .ctx = ctx, .left = PE_PACE_STEPS };
     const pe_csr_options options = { .symmetrize = p->symmetrize,
                                      .on_directed = p->on_directed,
                                      .self_loops = p->self_loops,
                                      .duplicate_edges = p->duplicate_edges,
                                      .allow_negative = p->allow_negative };
-    posenc_status st = pe_csr_build(graph, g, &options, &s->csr, err);
+    posenc_status st = pe_csr_build(graph, g, &options, &s->csr, ctx, err);
     if (st)
         return st;
     const pe_csr *a = &s->csr;
@@ -325,20 +352,27 @@ static posenc_status spectrum_init(const laplacian *p, const posenc_graph *graph
     s->pairs = calloc(nc, sizeof *s->pairs);
     if (!s->begin || !s->node || !s->place || !s->unit || !s->single || !s->scratch || !s->null || !s->pairs)
         return no_memory(err);
-    for (int64_t v = 0; v < a->n; v++)
+    for (int64_t v = 0; v < a->n && !st; v++) {
         s->begin[a->component[v] + 2]++;
-    for (size_t c = 0; c + 2 <= nc; c++)
+        st = pe_pace_add(&s->pace, 8);
+    }
+    for (size_t c = 0; c + 2 <= nc && !st; c++) {
         s->begin[c + 2] += s->begin[c + 1];
-    for (int64_t v = 0; v < a->n; v++) {
+        st = pe_pace_add(&s->pace, 4);
+    }
+    for (int64_t v = 0; v < a->n && !st; v++) {
         int64_t at = s->begin[a->component[v] + 1]++;
         s->node[at] = (int32_t)v;
         s->place[v] = (int32_t)at;
+        st = pe_pace_add(&s->pace, 16);
     }
-    for (int64_t v = 0; v < a->n; v++)
+    for (int64_t v = 0; v < a->n && !st; v++) {
         for (int64_t i = a->ptr[v]; i < a->ptr[v + 1] && (p->self_loops == PE_LOOPS_KEEP || a->weight); i++) {
             s->loops = s->loops || a->col[i] == v;
             s->negative = s->negative || weight(a, i) < 0;
         }
+        st = pe_pace_add(&s->pace, 4 * (a->ptr[v + 1] - a->ptr[v]) + 4);
+    }
     for (int64_t c = 0; c < a->ncomponents && !st; c++)
         st = null_vector(p, s, c, err);
     return st;
@@ -361,8 +395,11 @@ static posenc_status solve(const laplacian *p, spectrum *s, int64_t c, int64_t w
 
     posenc_status st = PE_OK;
     int64_t arcs = 0, listed = 0;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         listed += a->ptr[s->node[begin + i] + 1] - a->ptr[s->node[begin + i]];
+        if ((st = pe_pace_add(&s->pace, 8)))
+            return st;
+    }
     int64_t *ptr = calloc((size_t)n + 1, sizeof *ptr);
     int32_t *col = malloc((size_t)listed * sizeof *col);
     double *w = a->weight ? malloc((size_t)listed * sizeof *w) : NULL, *degree = malloc((size_t)n * sizeof *degree);
@@ -383,6 +420,8 @@ static posenc_status solve(const laplacian *p, spectrum *s, int64_t c, int64_t w
                 w[arcs] = a->weight[j];
             col[arcs++] = (int32_t)(s->place[a->col[j]] - begin);
         }
+        if ((st = pe_pace_add(&s->pace, 12 * (a->ptr[v + 1] - a->ptr[v]) + 16)))
+            goto done;
         ptr[i + 1] = arcs;
         degree[i] = a->degree[v];
         if (diagonal)
@@ -439,27 +478,43 @@ static int by_component(const void *a, const void *b)
 static posenc_status list_entries(spectrum *s, int64_t c0, int64_t c1, entry **out, int64_t *n, posenc_error *err)
 {
     int64_t total = 0, m = 0, zeros = 0;
-    for (int64_t c = c0; c < c1; c++)
+    posenc_status st = PE_OK;
+    for (int64_t c = c0; c < c1 && !st; c++) {
         total += 1 + s->pairs[c].count;
-    entry *e = malloc((size_t)(total + 1) * sizeof *e);
+        st = pe_pace_add(&s->pace, 8);
+    }
+    if (st)
+        return st;
+    entry *e = malloc((size_t)(total + 1) * sizeof *e), *other = NULL;
     if (!e)
         return no_memory(err);
-    for (int64_t c = c0; c < c1; c++)
+    for (int64_t c = c0; c < c1 && !st; c++) {
         if (s->null[c]) {
             e[m] = (entry){ 0, c, m, s->unit + s->begin[c] };
             m++;
         }
+        st = pe_pace_add(&s->pace, 16);
+    }
     zeros = m;
-    for (int64_t c = c0; c < c1; c++) {
+    for (int64_t c = c0; c < c1 && !st; c++) {
         const pe_pairs *q = &s->pairs[c];
         if (s->begin[c + 1] - s->begin[c] == 1 && !s->null[c]) {
             e[m] = (entry){ s->single[c], c, m, s->unit + s->begin[c] };
             m++;
         }
+        st = pe_pace_add(&s->pace, 16 + 16 * q->count);
         for (int64_t j = 0; j < q->count; j++, m++)
             e[m] = (entry){ q->values[j] > 0 ? q->values[j] : 0, c, m, q->vectors + j * q->n };
     }
-    qsort(e + zeros, (size_t)(m - zeros), sizeof *e, by_value);
+    if (!st && !(other = malloc((size_t)(m - zeros + 1) * sizeof *e)))
+        st = no_memory(err);
+    if (!st)
+        st = pe_sort(m - zeros, sizeof *e, e + zeros, other, by_value, &s->pace);
+    free(other);
+    if (st) {
+        free(e);
+        return st;
+    }
     *out = e;
     *n = m;
     return PE_OK;
@@ -469,49 +524,56 @@ static bool close_to(double a, double b) { return b - a < pe_cluster_gap(b); }
 
 /* Writes the wanted part of the cluster e[a] .. e[b - 1]: columns `from` .. `to` - 1 in the order of all eigenpairs. */
 static posenc_status write_cluster(const laplacian *p, pe_canonical *w, entry *e, int64_t a, int64_t b, int64_t from,
-                                   int64_t to, columns *out, int64_t origin, double *lead, posenc_context *ctx,
-                                   posenc_error *err)
+                                   int64_t to, columns *out, int64_t origin, double *lead, posenc_error *err)
 {
     int64_t m = b - a, count = (to < b ? to : b) - a, skip = from > a ? from - a : 0;
     uint8_t *determined = calloc((size_t)count, 1);
     pe_block_vector *basis = malloc((size_t)m * sizeof *basis);
+    entry *other = malloc((size_t)m * sizeof *other);
     posenc_status st = PE_OK;
     double *v = skip ? lead : out->v + (a - from) * out->n; /* a leading column that is not wanted goes before the others */
-    if (!determined || !basis) {
+    if (!determined || !basis || !other) {
         st = no_memory(err);
         goto done;
     }
     if (m == 1 && p->sign == SIGN_NONE) {
-        memcpy(v + (w->begin[e[a].component] - origin), e[a].v,
-               (size_t)(w->begin[e[a].component + 1] - w->begin[e[a].component]) * sizeof *v);
+        st = pe_pace_copy(w->pace, v + (w->begin[e[a].component] - origin), e[a].v,
+                          (size_t)(w->begin[e[a].component + 1] - w->begin[e[a].component]) * sizeof *v);
     } else {
-        qsort(e + a, (size_t)m, sizeof *e, by_component);
-        for (int64_t j = 0; j < m; j++)
+        st = pe_sort(m, sizeof *e, e + a, other, by_component, w->pace);
+        for (int64_t j = 0; j < m && !st; j++) {
             basis[j] = (pe_block_vector){ e[a + j].component, e[a + j].v };
-        st = pe_canonical_columns(w, basis, m, count, v, out->n, origin, determined, ctx, err);
+            st = pe_pace_add(w->pace, 16);
+        }
+        if (!st)
+            st = pe_canonical_columns(w, basis, m, count, v, out->n, origin, determined, err);
     }
     for (int64_t j = skip; j < count; j++)
         out->determined[a + j - from] = determined[j];
 done:
     free(determined);
     free(basis);
+    free(other);
     return st;
 }
 
 /* ||L v - lambda v|| of a unit vector v of sym or none over places origin ..; for rw of D^-1/2 v, scaled to 1. */
-static double residual(const laplacian *p, const spectrum *s, const double *v, double lambda, int64_t n, int64_t origin)
+static posenc_status residual(const laplacian *p, spectrum *s, const double *v, double lambda, int64_t n, int64_t origin,
+                              double *out)
 {
     const pe_csr *a = &s->csr;
+    posenc_status st = PE_OK;
     double *z = s->scratch;
     const bool normalized = p->normalization != NONE;
     double sum = 0, size = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !st; i++) {
         int32_t u = s->node[origin + i];
         double d = a->degree[u];
         z[u] = normalized && d > 0 ? v[i] / sqrt(d) : v[i];
         size += z[u] * z[u];
+        st = pe_pace_add(&s->pace, 16);
     }
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !st; i++) {
         int32_t u = s->node[origin + i];
         double d = a->degree[u], y = 0;
         for (int64_t j = a->ptr[u]; j < a->ptr[u + 1]; j++)
@@ -525,8 +587,10 @@ static double residual(const laplacian *p, const spectrum *s, const double *v, d
         if (p->normalization == RW && d > 0)
             y /= sqrt(d);
         sum += y * y;
+        st = pe_pace_add(&s->pace, 6 * (a->ptr[u + 1] - a->ptr[u]) + 16);
     }
-    return p->normalization == RW ? sqrt(sum) / sqrt(size) : sqrt(sum);
+    *out = p->normalization == RW ? sqrt(sum) / sqrt(size) : sqrt(sum);
+    return st;
 }
 
 /* ---- scaling ---- */
@@ -576,48 +640,61 @@ static double exponential(double x)
  *   wavelength-asin   asin(v / max|v|) / sqrt(lambda)
  *   wavelength-soft   v / (sum softmax(|v|) |v| sqrt(lambda))
  * sqrt(lambda) is 1 where lambda < 1e-12; no denominator is below 1e-12. */
-static void scale(int norm, double *v, int64_t n, double lambda)
+static posenc_status scale(int norm, double *v, int64_t n, double lambda, pe_pace *pace)
 {
+    posenc_status st = PE_OK;
     double l1 = 0, max = 0, root_lambda = lambda < 1e-12 ? 1 : sqrt(lambda), by = 1;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !st && norm != NORM_L2; i++) {
         l1 += fabs(v[i]);
         max = larger(max, fabs(v[i]));
+        st = pe_pace_add(pace, 2);
     }
     switch (norm) {
-    case NORM_L2: return;
+    case NORM_L2: return PE_OK;
     case NORM_L1: by = l1; break;
     case NORM_MAX: by = max; break;
     case NORM_WAVELENGTH: by = larger(max, 1e-12) * root_lambda * 2 / 3.14159265358979323846; break;
     case NORM_WAVELENGTH_ASIN:
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n && !st; i++) {
             v[i] = arc_sine(v[i] / larger(max, 1e-12));
+            st = pe_pace_add(pace, 1500);
+        }
         by = root_lambda;
         break;
     case NORM_WAVELENGTH_SOFT: {
         double sum = 0, all = 0;
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n && !st; i++) {
             double e = exponential(fabs(v[i]) - max);
             sum += e * fabs(v[i]);
             all += e;
+            st = pe_pace_add(pace, 500);
         }
         by = sum / all * root_lambda;
         break;
     }
     }
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && !st; i++) {
         v[i] /= larger(by, 1e-12);
+        st = pe_pace_add(pace, 6);
+    }
+    return st;
 }
 
-static void random_walk_vector(const spectrum *s, double *v, int64_t n, int64_t origin)
+static posenc_status random_walk_vector(spectrum *s, double *v, int64_t n, int64_t origin)
 {
+    posenc_status st = PE_OK;
     double sum = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !st; i++) {
         double d = s->csr.degree[s->node[origin + i]];
         v[i] = d > 0 ? v[i] / sqrt(d) : v[i];
         sum += v[i] * v[i];
+        st = pe_pace_add(&s->pace, 16);
     }
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && !st; i++) {
         v[i] /= larger(sqrt(sum), 1e-12);
+        st = pe_pace_add(&s->pace, 8);
+    }
+    return st;
 }
 
 /* One bit of seed, column, nodes and arcs: equal for a relabelled copy, and independent of the batch. */
@@ -648,8 +725,11 @@ static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonica
     int64_t zeros = 0, nentries = 0;
     posenc_status st = PE_OK;
     entry *e = NULL;
-    for (int64_t c = c0; c < c1; c++)
+    for (int64_t c = c0; c < c1; c++) {
         zeros += s->null[c];
+        if ((st = pe_pace_add(&s->pace, 2)))
+            return st;
+    }
     const int64_t from = p->skip == SKIP_NONE ? 0 : p->skip == SKIP_ALL_ZERO ? zeros : 1;
     const int64_t count = n <= from ? 0 : n - from < p->k ? n - from : p->k, to = from + count;
     if (!p->padding && count < p->k)
@@ -670,6 +750,8 @@ static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonica
 
     for (int64_t c = c0; c < c1 && to > zeros; c++) {
         int64_t size = s->begin[c + 1] - s->begin[c], rest = size - s->null[c];
+        if ((st = pe_pace_add(&s->pace, 4)))
+            goto done;
         if (size > 1 && (st = solve(p, s, c, rest < to - zeros ? rest : to - zeros, ctx, err)))
             goto done;
     }
@@ -680,16 +762,23 @@ static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonica
         goto done;
     }
     double next = INFINITY, degree = 0; /* the smallest eigenvalue that no component handed over */
-    for (int64_t c = c0; c < c1 && to > zeros; c++)
+    for (int64_t c = c0; c < c1 && to > zeros; c++) {
         if (s->begin[c + 1] - s->begin[c] > 1)
             next = smaller(next, s->pairs[c].next);
-    for (int64_t i = 0; i < n; i++)
+        if ((st = pe_pace_add(&s->pace, 4)))
+            goto done;
+    }
+    for (int64_t i = 0; i < n; i++) {
         degree = larger(degree, s->csr.degree[s->node[origin + i]]);
+        if ((st = pe_pace_add(&s->pace, 8)))
+            goto done;
+    }
     const double tol = p->tol * 2 * (p->normalization == NONE ? degree : 1);
 
     for (int64_t a = 0, b; a < to; a = b) {
         for (b = a + 1; b < nentries && (a < zeros ? b < zeros : close_to(e[b - 1].value, e[b].value)); b++)
-            ;
+            if ((st = pe_pace_add(&s->pace, 4)))
+                goto done;
         if (b <= from)
             continue;
         double last = e[b - 1].value, below = a ? e[a].value - e[a - 1].value : INFINITY;
@@ -697,26 +786,30 @@ static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonica
         bool whole = a < zeros || !close_to(last, next);
         for (int64_t j = a > from ? a : from; j < b && j < to; j++)
             out->value[j - from] = e[j].value;
-        if ((st = write_cluster(p, w, e, a, b, from, to, out, origin, memory, ctx, err)))
+        if ((st = write_cluster(p, w, e, a, b, from, to, out, origin, memory, err)))
             goto done;
         out->cut = out->cut || b > to || !whole;
         out->partial = out->partial || !whole;
         for (int64_t j = a > from ? a - from : 0; j < b - from && j < count; j++) {
             double *v = out->v + j * n;
-            out->residual[j] = residual(p, s, v, out->value[j], n, origin);
+            if ((st = residual(p, s, v, out->value[j], n, origin, &out->residual[j])))
+                goto done;
             if (a >= zeros) { /* null vectors are exact */
                 out->determined[j] = out->determined[j] && whole && gap > 1e6 * out->residual[j];
                 out->loose = out->loose || (whole && gap < tol);
             }
-            if (p->normalization == RW)
-                random_walk_vector(s, v, n, origin);
-            scale(p->eigvec_norm, v, n, out->value[j]);
+            if (p->normalization == RW && (st = random_walk_vector(s, v, n, origin)))
+                goto done;
+            if ((st = scale(p->eigvec_norm, v, n, out->value[j], &s->pace)))
+                goto done;
             if (p->sign == SIGN_RANDOM && flip(p, from + j, n, s->csr.arcs))
-                for (int64_t i = 0; i < n; i++)
+                for (int64_t i = 0; i < n && !st; i++) {
                     v[i] = -v[i];
+                    st = pe_pace_add(&s->pace, 2);
+                }
+            if (st)
+                goto done;
         }
-        if ((st = posenc_poll(ctx)))
-            goto done;
     }
     out->trivial = to <= zeros;
 done:
@@ -739,10 +832,12 @@ typedef struct answer {
 static char *element(const posenc_tensor *t, int64_t i) { return (char *)t->data + (size_t)i * posenc_dtype_size(t->dtype); }
 
 /* The rows of the nodes at places origin ..: columns, then padding. c NULL: all padding, n nodes in order. */
-static void write_rows(const laplacian *p, const answer *o, const columns *c, const int32_t *node, int64_t n)
+static posenc_status write_rows(const laplacian *p, const answer *o, const columns *c, const int32_t *node, int64_t n,
+                                pe_pace *pace)
 {
     const int64_t k = p->k, count = c ? c->count : 0;
-    for (int64_t i = 0; i < n; i++) {
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < n && !st; i++) {
         int64_t at = (o->first + (node ? node[i] : i)) * k;
         for (int64_t j = 0; j < k; j++)
             o->row[j] = j < count ? c->v[j * n + i] + 0.0 : p->pad_value; /* no negative zeros */
@@ -752,7 +847,9 @@ static void write_rows(const laplacian *p, const answer *o, const columns *c, co
                 o->row[j] = j < count ? c->value[j] : (double)NAN;
             posenc_convert(o->dtype, element(o->values, at), o->row, (size_t)k);
         }
+        st = pe_pace_add(pace, 16 * k + 16);
     }
+    return st;
 }
 
 /* What is said once per graph. Several components (per_component): the worst of each. */
@@ -790,16 +887,19 @@ static posenc_status encode(const laplacian *p, const posenc_graph *graph, answe
     pe_canonical w = { 0 };
     columns c = { 0 };
     bool cut = false, partial = false, trivial = true, loose = false;
-    posenc_status st = spectrum_init(p, graph, o->graph, &s, err);
-    if (st || (st = pe_canonical_init(&w, &s.csr, s.begin, s.node, err)))
+    posenc_status st = spectrum_init(p, graph, o->graph, &s, ctx, err);
+    if (st || (st = pe_canonical_init(&w, &s.csr, s.begin, s.node, &s.pace, err)))
         goto done;
     const int64_t nc = s.csr.ncomponents, step = p->skip == SKIP_PER_COMPONENT ? 1 : nc;
     int64_t *ncomponents = (int64_t *)o->ncomponents->data + o->graph, *nzero = (int64_t *)o->nzero->data + o->graph;
     write_summary(p, o, NULL, true);
     *ncomponents = nc;
     *nzero = 0;
-    for (int64_t i = 0; i < nc; i++)
+    for (int64_t i = 0; i < nc; i++) {
         *nzero += s.null[i];
+        if ((st = pe_pace_add(&s.pace, 2)))
+            goto done;
+    }
     if (!nc && !p->padding) {
         st = select_columns(p, &s, &w, 0, 0, &c, ctx, err);
         goto done;
@@ -807,7 +907,8 @@ static posenc_status encode(const laplacian *p, const posenc_graph *graph, answe
     for (int64_t i = 0; i < nc; i += step) {
         if ((st = select_columns(p, &s, &w, i, i + step, &c, ctx, err)))
             goto done;
-        write_rows(p, o, &c, s.node + s.begin[i], c.n);
+        if ((st = write_rows(p, o, &c, s.node + s.begin[i], c.n, &s.pace)))
+            goto done;
         write_summary(p, o, &c, i == 0);
         cut = cut || c.cut;
         partial = partial || c.partial;
@@ -893,8 +994,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         st = encode(p, graph, &o, &t, ctx, graph->batched ? &local : err);
         ((int32_t *)o.status->data)[g] = st ? posenc_status_http(st) : 0;
         if (st && graph->batched && of_the_graph(st)) {
-            st = PE_OK;
-            write_rows(p, &o, NULL, NULL, graph->ptr[g + 1] - o.first);
+            pe_pace pace = { .ctx = ctx, .left = PE_PACE_STEPS };
+            if ((st = write_rows(p, &o, NULL, NULL, graph->ptr[g + 1] - o.first, &pace)))
+                break;
             write_summary(p, &o, NULL, true);
             ((int64_t *)o.ncomponents->data)[g] = ((int64_t *)o.nzero->data)[g] = 0;
             if (t.failed++ < 2) /* nothing of the client's list in it: the bytes of a result do not depend on its order */

@@ -1,14 +1,11 @@
 /* canonical.c - stable colours of a graph, and the canonical basis of an eigenspace. */
 #include "linalg/canonical.h"
 
+#include "linalg/sort.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static posenc_status no_memory(posenc_error *err)
-{
-    return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "a smaller graph, or try again");
-}
 
 /* ---- colours ---- */
 
@@ -25,8 +22,9 @@ typedef struct partition {
     struct keyed {
         uint64_t key;
         int32_t node;
-    } * piece;
+    } * piece, *other; /* (n) the nodes of a split, and scratch to sort them */
     int64_t head, waiting;
+    pe_pace *pace;
 } partition;
 
 static int by_key(const void *a, const void *b)
@@ -76,8 +74,9 @@ static void touch(partition *p, int32_t u, uint64_t what, int32_t *ntouched)
 
 /* Splits a touched cell: untouched nodes first, then by ascending sums. All pieces but the largest join the queue; all
  * but the first when the cell itself waits there. */
-static void split(partition *p, int32_t cell)
+static posenc_status split(partition *p, int32_t cell)
 {
+    posenc_status st = PE_OK;
     int32_t size = p->size[cell], hit = p->hit[cell], rest = size - hit, largest = cell;
     bool same = true;
     p->hit[cell] = 0;
@@ -85,12 +84,14 @@ static void split(partition *p, int32_t cell)
         int32_t u = p->order[cell + rest + i];
         p->piece[i] = (struct keyed){ p->sum[u], u };
         p->sum[u] = 0;
+        if ((st = pe_pace_add(p->pace, 16)))
+            return st;
         same = same && p->piece[i].key == p->piece[0].key;
     }
     if (same && !rest)
-        return;
-    if (!same)
-        qsort(p->piece, (size_t)hit, sizeof *p->piece, by_key);
+        return PE_OK;
+    if (!same && (st = pe_sort(hit, sizeof *p->piece, p->piece, p->other, by_key, p->pace)))
+        return st;
     if (rest)
         p->size[cell] = rest;
     for (int32_t i = 0, start = 0; i < hit; i++) {
@@ -103,17 +104,24 @@ static void split(partition *p, int32_t cell)
         p->place[u] = at;
         p->cell[u] = start;
         p->size[start]++;
+        if ((st = pe_pace_add(p->pace, 16)))
+            return st;
     }
-    for (int32_t s = cell; s < cell + size; s += p->size[s])
+    for (int32_t s = cell; s < cell + size && !st; s += p->size[s]) {
         if (p->size[s] > p->size[largest])
             largest = s;
+        st = pe_pace_add(p->pace, 4);
+    }
     int32_t out = p->queued[cell] ? cell : largest;
-    for (int32_t s = cell; s < cell + size; s += p->size[s])
+    for (int32_t s = cell; s < cell + size && !st; s += p->size[s]) {
         if (s != out)
             enqueue(p, s);
+        st = pe_pace_add(p->pace, 16);
+    }
+    return st;
 }
 
-posenc_status pe_refine(const pe_csr *c, int32_t *colour, posenc_context *ctx, posenc_error *err)
+posenc_status pe_refine(const pe_csr *c, int32_t *colour, pe_pace *pace, posenc_error *err)
 {
     size_t n = (size_t)c->n;
     if (!n)
@@ -124,9 +132,11 @@ posenc_status pe_refine(const pe_csr *c, int32_t *colour, posenc_context *ctx, p
                     .cell = colour,
                     .sum = calloc(n, sizeof *p.sum),
                     .queued = calloc(n, sizeof *p.queued),
-                    .piece = malloc(n * sizeof *p.piece) };
-    if (!ints || !p.sum || !p.queued || !p.piece) {
-        st = no_memory(err);
+                    .piece = malloc(n * sizeof *p.piece),
+                    .other = malloc(n * sizeof *p.other),
+                    .pace = pace };
+    if (!ints || !p.sum || !p.queued || !p.piece || !p.other) {
+        st = pe_no_memory(err);
         goto done;
     }
     p.order = ints;
@@ -139,47 +149,51 @@ posenc_status pe_refine(const pe_csr *c, int32_t *colour, posenc_context *ctx, p
     for (int32_t i = 0; i < c->n; i++) {
         p.order[i] = p.place[i] = i;
         p.cell[i] = p.hit[i] = 0;
+        if ((st = pe_pace_add(pace, 12)))
+            goto done;
     }
     p.size[0] = (int32_t)n;
     enqueue(&p, 0); /* the cell of all nodes splits them by degree */
-    for (int64_t work = 0; p.waiting; p.waiting--) {
+    for (; p.waiting && !st; p.waiting--) {
         int32_t cell = p.queue[p.head], size = p.size[cell], ntouched = 0;
         p.head = (p.head + 1) % c->n;
         p.queued[cell] = false;
-        memcpy(p.splitter, p.order + cell, (size_t)size * sizeof *p.splitter);
+        if ((st = pe_pace_copy(pace, p.splitter, p.order + cell, (size_t)size * sizeof *p.splitter)))
+            goto done;
         for (int32_t i = 0; i < size; i++) {
             int32_t v = p.splitter[i];
-            for (int64_t a = c->ptr[v]; a < c->ptr[v + 1]; a++)
+            for (int64_t a = c->ptr[v]; a < c->ptr[v + 1]; a++) {
                 touch(&p, c->col[a], scramble(c->weight ? c->weight[a] : 1, c->col[a] == v), &ntouched);
-            work += c->ptr[v + 1] - c->ptr[v];
+                if ((st = pe_pace_add(pace, 24)))
+                    goto done;
+            }
+            if ((st = pe_pace_add(pace, 8)))
+                goto done;
         }
-        qsort(p.touched, (size_t)ntouched, sizeof *p.touched, by_start);
+        if ((st = pe_sort(ntouched, sizeof *p.touched, p.touched, p.other, by_start, pace)))
+            goto done;
         p.waiting--; /* the splitter has left: pieces of it may enter */
-        for (int32_t i = 0; i < ntouched; i++)
-            split(&p, p.touched[i]);
+        for (int32_t i = 0; i < ntouched && !st; i++)
+            st = split(&p, p.touched[i]);
         p.waiting++;
-        if ((work += size) > 1 << 18) {
-            work = 0;
-            if ((st = posenc_poll(ctx)))
-                break;
-        }
     }
 done:
     free(ints);
     free(p.sum);
     free(p.queued);
     free(p.piece);
+    free(p.other);
     return st;
 }
 
 /* ---- the canonical basis ---- */
 
-posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_t *begin, const int32_t *node,
+posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_t *begin, const int32_t *node, pe_pace *pace,
                                 posenc_error *err)
 {
-    *w = (pe_canonical){ .csr = csr, .begin = begin, .node = node };
+    *w = (pe_canonical){ .csr = csr, .begin = begin, .node = node, .pace = pace };
     w->diagonal = calloc((size_t)csr->n + 1, sizeof *w->diagonal);
-    return w->diagonal ? PE_OK : no_memory(err);
+    return w->diagonal ? PE_OK : pe_no_memory(err);
 }
 
 void pe_canonical_fini(pe_canonical *w)
@@ -203,14 +217,24 @@ typedef struct space {
     int64_t nblocks;
 } space;
 
-static void measure(space *s, const block *b)
+enum { CHUNK = 4096 }; /* places that are worked on between two looks at the pace */
+
+static posenc_status measure(space *s, const block *b)
 {
     double *d = s->w->diagonal + b->begin;
     int64_t n = b->end - b->begin;
-    memset(d, 0, (size_t)n * sizeof *d);
-    for (int64_t j = b->first; j < b->first + b->rank; j++)
-        for (int64_t p = 0; p < n; p++)
-            d[p] += s->v[j][p] * s->v[j][p];
+    for (int64_t from = 0; from < n; from += CHUNK) {
+        int64_t to = from + CHUNK < n ? from + CHUNK : n;
+        memset(d + from, 0, (size_t)(to - from) * sizeof *d);
+        for (int64_t j = b->first; j < b->first + b->rank; j++) {
+            for (int64_t p = from; p < to; p++)
+                d[p] += s->v[j][p] * s->v[j][p];
+            posenc_status st = pe_pace_add(s->w->pace, 2 * (to - from) + 16);
+            if (st)
+                return st;
+        }
+    }
+    return PE_OK;
 }
 
 /* Whether the pivots at places p of block b and q of block c give the same column. */
@@ -233,20 +257,28 @@ typedef struct pivot {
     bool decided; /* by structure: no id and no narrow margin had a say */
 } pivot;
 
-static posenc_status choose(space *s, pivot *out, posenc_context *ctx, posenc_error *err)
+static posenc_status choose(space *s, pivot *out, posenc_error *err)
 {
+    posenc_status st;
+    pe_pace *pace = s->w->pace;
     const int32_t *node = s->w->node;
     const double *d = s->w->diagonal;
     double max = 0;
     const block *top = NULL;
     int64_t largest = -1;
-    for (int64_t i = 0; i < s->nblocks; i++)
-        for (int64_t p = s->b[i].begin; p < s->b[i].end && s->b[i].rank; p++)
+    for (int64_t i = 0; i < s->nblocks; i++) {
+        for (int64_t p = s->b[i].begin; p < s->b[i].end && s->b[i].rank; p++) {
             if (d[p] > max) {
                 max = d[p];
                 top = &s->b[i];
                 largest = p;
             }
+            if ((st = pe_pace_add(pace, 2)))
+                return st;
+        }
+        if ((st = pe_pace_add(pace, 4)))
+            return st;
+    }
     if (!top)
         return posenc_fail(err, PE_INTERNAL, "INTERNAL", "eigenvectors", "zero or not a number", "unit vectors");
     double low = (1 - 1e-6) * max, margin = 1e-8 * max;
@@ -255,6 +287,8 @@ static posenc_status choose(space *s, pivot *out, posenc_context *ctx, posenc_er
     for (int64_t i = 0; i < s->nblocks; i++) {
         block *b = &s->b[i];
         for (int64_t p = b->begin; p < b->end && b->rank; p++) {
+            if ((st = pe_pace_add(pace, 3)))
+                return st;
             if (d[p] <= low - margin)
                 continue;
             if (d[p] >= low && (out->place < 0 || node[p] < node[out->place])) {
@@ -262,17 +296,23 @@ static posenc_status choose(space *s, pivot *out, posenc_context *ctx, posenc_er
                 out->place = p;
             }
             bool close = d[p] < low + margin;
-            if ((alike || close) && p != largest && !same_column(s, top, largest, b, p)) {
-                alike = false;
-                narrow = narrow || close;
+            if ((alike || close) && p != largest) {
+                if (!same_column(s, top, largest, b, p)) {
+                    alike = false;
+                    narrow = narrow || close;
+                }
+                if ((st = pe_pace_add(pace, 8 * b->rank)))
+                    return st;
             }
         }
+        if ((st = pe_pace_add(pace, 4)))
+            return st;
     }
     if (alike)
         return PE_OK;
     if (!s->w->colour) {
         int32_t *colour = malloc((size_t)(s->w->csr->n + 1) * sizeof *colour);
-        posenc_status st = colour ? pe_refine(s->w->csr, colour, ctx, err) : no_memory(err);
+        st = colour ? pe_refine(s->w->csr, colour, pace, err) : pe_no_memory(err);
         if (st) {
             free(colour);
             return st;
@@ -282,7 +322,11 @@ static posenc_status choose(space *s, pivot *out, posenc_context *ctx, posenc_er
     const int32_t *colour = s->w->colour;
     for (int64_t i = 0; i < s->nblocks; i++) {
         block *b = &s->b[i];
+        if ((st = pe_pace_add(pace, 4)))
+            return st;
         for (int64_t p = b->begin; p < b->end && b->rank; p++) {
+            if ((st = pe_pace_add(pace, 8)))
+                return st;
             int32_t mine = colour[node[p]], best = colour[node[out->place]];
             if (d[p] >= low && (mine < best || (mine == best && node[p] < node[out->place]))) {
                 out->b = b;
@@ -292,9 +336,14 @@ static posenc_status choose(space *s, pivot *out, posenc_context *ctx, posenc_er
     }
     for (int64_t i = 0; i < s->nblocks && !narrow && out->decided; i++) {
         const block *b = &s->b[i];
-        for (int64_t p = b->begin; p < b->end && b->rank && out->decided; p++)
-            if (d[p] >= low && colour[node[p]] == colour[node[out->place]])
-                out->decided = same_column(s, out->b, out->place, b, p);
+        if ((st = pe_pace_add(pace, 4)))
+            return st;
+        for (int64_t p = b->begin; p < b->end && b->rank && out->decided; p++) {
+            bool equal = d[p] >= low && colour[node[p]] == colour[node[out->place]];
+            out->decided = !equal || same_column(s, out->b, out->place, b, p);
+            if ((st = pe_pace_add(pace, equal ? 8 * b->rank : 4)))
+                return st;
+        }
     }
     out->decided = out->decided && !narrow;
     return PE_OK;
@@ -302,8 +351,9 @@ static posenc_status choose(space *s, pivot *out, posenc_context *ctx, posenc_er
 
 /* Writes the pivot's column and takes it out of the block: a reflection that maps the pivot's coefficients a to a
  * coordinate turns the basis into the column and a basis of what is left. */
-static posenc_status take(space *s, block *b, int64_t place, double *column, posenc_context *ctx)
+static posenc_status take(space *s, block *b, int64_t place, double *column)
 {
+    posenc_status st = PE_OK;
     int64_t n = b->end - b->begin, r = b->rank;
     double **v = s->v + b->first, *a = s->a, norm = 0;
     for (int64_t j = 0; j < r; j++) {
@@ -311,35 +361,34 @@ static posenc_status take(space *s, block *b, int64_t place, double *column, pos
         norm += a[j] * a[j];
     }
     norm = sqrt(norm);
-    for (int64_t j = 0; j < r; j++) {
+    for (int64_t j = 0; j < r; j++)
         a[j] = r == 1 ? copysign(1, a[j]) : a[j] / norm;
-        for (int64_t p = 0; p < n; p++)
-            column[p] += a[j] * v[j][p];
-    }
     b->first++;
     b->rank--;
-    if (!b->rank)
-        return PE_OK;
     double sign = a[0] < 0 ? -1 : 1, scale = 1 / (1 + fabs(a[0])); /* of the reflection by a + sign e_0 */
-    for (int64_t p = 0; p < n; p++)
-        v[0][p] = column[p] + sign * v[0][p];
-    for (int64_t j = 1; j < r; j++) {
-        double f = scale * a[j];
-        for (int64_t p = 0; p < n; p++)
-            v[j][p] -= f * v[0][p];
-        if (!(j & 63)) {
-            posenc_status st = posenc_poll(ctx);
-            if (st)
+    for (int64_t from = 0; from < n; from += CHUNK) {
+        int64_t to = from + CHUNK < n ? from + CHUNK : n;
+        for (int64_t j = 0; j < r; j++) {
+            for (int64_t p = from; p < to; p++)
+                column[p] += a[j] * v[j][p];
+            if ((st = pe_pace_add(s->w->pace, 2 * (to - from) + 16)))
+                return st;
+        }
+        for (int64_t p = from; p < to && b->rank; p++)
+            v[0][p] = column[p] + sign * v[0][p];
+        for (int64_t j = 1; j < r; j++) {
+            double f = scale * a[j];
+            for (int64_t p = from; p < to; p++)
+                v[j][p] -= f * v[0][p];
+            if ((st = pe_pace_add(s->w->pace, 2 * (to - from) + 16)))
                 return st;
         }
     }
-    measure(s, b);
-    return PE_OK;
+    return b->rank ? measure(s, b) : PE_OK;
 }
 
 posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis, int64_t m, int64_t count, double *out,
-                                   int64_t stride, int64_t origin, uint8_t *determined, posenc_context *ctx,
-                                   posenc_error *err)
+                                   int64_t stride, int64_t origin, uint8_t *determined, posenc_error *err)
 {
     posenc_status st = PE_OK;
     space s = { .w = w,
@@ -347,7 +396,7 @@ posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis
                 .a = malloc((size_t)m * sizeof *s.a),
                 .b = malloc((size_t)m * sizeof *s.b) };
     if (!s.v || !s.a || !s.b) {
-        st = no_memory(err);
+        st = pe_no_memory(err);
         goto done;
     }
     for (int64_t j = 0; j < m; j++) {
@@ -356,17 +405,20 @@ posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis
         if (!j || c != basis[j - 1].component)
             s.b[s.nblocks++] = (block){ .begin = w->begin[c], .end = w->begin[c + 1], .first = j };
         s.b[s.nblocks - 1].rank++;
+        if ((st = pe_pace_add(w->pace, 24)))
+            goto done;
     }
     for (int64_t i = 0; i < s.nblocks; i++)
-        measure(&s, &s.b[i]);
+        if ((st = measure(&s, &s.b[i])))
+            goto done;
     bool decided = true;
     for (int64_t t = 0; t < count; t++) {
         pivot p = { 0 };
-        if ((st = posenc_poll(ctx)) || (st = choose(&s, &p, ctx, err)))
+        if ((st = choose(&s, &p, err)))
             goto done;
         decided = decided && p.decided;
         determined[t] = decided;
-        if ((st = take(&s, p.b, p.place, out + t * stride + (p.b->begin - origin), ctx)))
+        if ((st = take(&s, p.b, p.place, out + t * stride + (p.b->begin - origin))))
             goto done;
     }
 done:

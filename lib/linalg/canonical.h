@@ -12,11 +12,12 @@
 #define PE_CANONICAL_H
 
 #include "core/graph.h"
+#include "pace.h"
 
 /* Colours of the nodes: 0 .. n - 1, equal for nodes that refinement cannot tell apart. A relabelled graph has the same
  * colours at the images. O((n + arcs) log n).
  *   colour   (n) */
-posenc_status pe_refine(const pe_csr *c, int32_t *colour, posenc_context *ctx, posenc_error *err);
+posenc_status pe_refine(const pe_csr *c, int32_t *colour, pe_pace *pace, posenc_error *err);
 
 /* What the eigenspaces of one graph share. Nodes stand in `places`, component by component, so that a vector that
  * lives on one component is a run of places. Not thread-safe. */
@@ -26,9 +27,10 @@ typedef struct pe_canonical {
     const int32_t *node;  /* (n) the node at a place */
     double *diagonal;     /* (n) scratch: R_vv */
     int32_t *colour;      /* (n) NULL until needed */
+    pe_pace *pace;        /* borrowed */
 } pe_canonical;
 
-posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_t *begin, const int32_t *node,
+posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_t *begin, const int32_t *node, pe_pace *pace,
                                 posenc_error *err);
 void pe_canonical_fini(pe_canonical *w);
 
@@ -46,7 +48,6 @@ typedef struct pe_block_vector {
  *                within 1e-8 of the threshold. Candidates that all give the same column (R_uv = sqrt(R_uu R_vv)) are
  *                no choice. */
 posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis, int64_t m, int64_t count, double *out,
-                                   int64_t stride, int64_t origin, uint8_t *determined, posenc_context *ctx,
-                                   posenc_error *err);
+                                   int64_t stride, int64_t origin, uint8_t *determined, posenc_error *err);
 
 #endif

@@ -68,35 +68,46 @@ static posenc_status reserve(pe_search *s, int64_t more)
     return PE_OK;
 }
 
+/* A zeroed panel for locked column `at`, if there is none yet. */
+static posenc_status lock_panel(pe_search *s, int64_t at)
+{
+    double **p = &s->lock[at / PE_WIDTH];
+    if (*p)
+        return PE_OK;
+    if (!(*p = pe_panel_new(s->n)))
+        return pe_no_memory(s->err);
+    return pe_panel_divide(s->n, *p, 0xff, 0, s->pace);
+}
+
 /* Appends column `from` of panel x. */
 static posenc_status lock_column(pe_search *s, const double *x, int from, double value, double residual)
 {
     posenc_status st = reserve(s, 1);
-    if (st)
+    if (st || (st = lock_panel(s, s->nlock)))
         return st;
-    int64_t p = s->nlock / PE_WIDTH, c = s->nlock % PE_WIDTH;
-    if (!s->lock[p] && !(s->lock[p] = pe_panel_new(s->n)))
-        return pe_no_memory(s->err);
-    for (int64_t i = 0; i < s->n; i++)
-        s->lock[p][i * PE_WIDTH + c] = x[i * PE_WIDTH + from];
+    double *to = s->lock[s->nlock / PE_WIDTH] + s->nlock % PE_WIDTH;
+    for (int64_t i = 0; i < s->n && !st; i++) {
+        to[i * PE_WIDTH] = x[i * PE_WIDTH + from];
+        st = pe_pace_add(s->pace, 8);
+    }
     s->value[s->nlock] = value;
     s->residual[s->nlock++] = residual;
-    return pe_pace_add(s->pace, 2 * s->n);
+    return st;
 }
 
 static posenc_status lock_kernel(pe_search *s)
 {
     posenc_status st = reserve(s, 1);
     const double *kernel = s->lap->c->kernel;
-    if (st || !kernel || s->nlock > 0)
+    if (st || !kernel || s->nlock > 0 || (st = lock_panel(s, 0)))
         return st;
-    if (!s->lock[0] && !(s->lock[0] = pe_panel_new(s->n)))
-        return pe_no_memory(s->err);
-    for (int64_t i = 0; i < s->n; i++)
+    for (int64_t i = 0; i < s->n && !st; i++) {
         s->lock[0][i * PE_WIDTH] = kernel[i];
+        st = pe_pace_add(s->pace, 8);
+    }
     s->value[0] = s->residual[0] = 0;
     s->nlock = s->skip = 1;
-    return pe_pace_add(s->pace, 2 * s->n);
+    return st;
 }
 
 /* w -= (its part in the locked space and in the first m panels); adds the coefficients in the basis to c (8 m, 8). */
@@ -165,10 +176,10 @@ static posenc_status orthonormalize(pe_search *s, int64_t m, double *w, double f
                     gone |= 1u << c;
                     continue;
                 }
-                pe_panel_random(s->n, w, 1u << c, seed + (uint64_t)c);
-                double length = sqrt((double)s->n / 3);
-                for (int64_t i = 0; i < s->n; i++)
-                    w[i * PE_WIDTH + c] /= length;
+                if ((st = pe_panel_random(s->n, w, 1u << c, seed + (uint64_t)c, s->pace)))
+                    return st;
+                if ((st = pe_panel_divide(s->n, w, 1u << c, sqrt((double)s->n / 3), s->pace)))
+                    return st;
             } else if (pass == 0 || step[c * 9] < 0.5) {
                 again = true;
             }
@@ -206,22 +217,25 @@ static posenc_status ritz(pe_search *s, int64_t m, const double *r, double *b)
         b[j] = sqrt(square);
     }
     s->ritz = size;
-    return PE_OK;
+    return pe_pace_add(s->pace, PE_PACE_STEPS); /* pe_sym_dense has polled at a pace of its own */
 }
 
 /* Decides whether all wanted pairs have converged, and the one after them well enough to be called the next.
- *   *found   wanted pairs as far as can be seen; *next the value after them
+ *   *found   wanted pairs as far as can be seen; *next the value after them; *yes the decision
  * The pair after the wanted ones must be as exact as they are when it could still belong to them.
  * A cluster as large as a block probably has more members than a Krylov space of blocks can show: what lies beyond
  * it is left to later runs, so that clusters fill up from below. */
-static bool settled(pe_search *s, const pe_operator *op, const pe_wish *wish, const double *b, double relative,
-                    bool exhausted, int64_t *found, double *next)
+static posenc_status settled(pe_search *s, const pe_operator *op, const pe_wish *wish, const double *b, double relative,
+                             bool exhausted, int64_t *found, double *next, bool *yes)
 {
+    posenc_status st;
     double last = -INFINITY;
     int64_t j = 0, members = 0;
     bool good = true, full = false;
     for (; j < s->ritz && j < wish->limit; j++) {
         double lambda = op->value(op->self, s->theta[j]);
+        if ((st = pe_pace_add(s->pace, 500 * op->products))) /* 50 bisections */
+            return st;
         bool joined = j > 0 && lambda - last <= pe_cluster_gap(last);
         members = joined ? members + 1 : 1;
         if (lambda == INFINITY || (full && !joined))
@@ -234,13 +248,16 @@ static bool settled(pe_search *s, const pe_operator *op, const pe_wish *wish, co
     }
     *found = j;
     *next = j < s->ritz ? op->value(op->self, s->theta[j]) : INFINITY;
-    if (exhausted)
-        return good;
-    if (!good || *next == INFINITY || (j < wish->goal && !full))
-        return false;
+    *yes = good;
+    if (exhausted || !good)
+        return PE_OK;
+    *yes = false;
+    if (*next == INFINITY || (j < wish->goal && !full))
+        return PE_OK;
     double edge = j > 0 ? last : wish->bound;
     bool near = j < wish->limit && *next - edge < 1e-5 * fabs(*next) + 2 * pe_cluster_gap(edge);
-    return b[j] <= (near ? relative : 1e-7) * s->theta[j];
+    *yes = b[j] <= (near ? relative : 1e-7) * s->theta[j];
+    return PE_OK;
 }
 
 /* Ritz vectors q * 8 .. q * 8 + 7 (dominant first) of m panels into x; columns at `count` and beyond are zero. */
@@ -337,8 +354,8 @@ static posenc_status first_block(pe_search *s, uint64_t seed, unsigned *alive)
         free(s->v[0]);
         s->v[0] = s->start;
         s->start = NULL;
-    } else {
-        pe_panel_random(s->n, s->v[0], 0xff, seed);
+    } else if ((st = pe_panel_random(s->n, s->v[0], 0xff, seed, s->pace))) {
+        return st;
     }
     for (int twice = 0; twice < 2; twice++)
         if ((st = project(s, 0, s->v[0], NULL)))
@@ -403,7 +420,9 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
             continue;
         if ((st = ritz(s, m, r, b)))
             goto done;
-        bool good = settled(s, op, wish, b, relative, !alive, &found, &s->next);
+        bool good;
+        if ((st = settled(s, op, wish, b, relative, !alive, &found, &s->next, &good)))
+            goto done;
         s->seen = found;
         if (good) {
             int64_t locked = 0;

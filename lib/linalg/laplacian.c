@@ -9,18 +9,21 @@ static double weight(const pe_component *c, int64_t p) { return c->weight ? c->w
 /* No eigenvalue of L is above the largest row sum of T^-1 |L| T, T = diag(degree) for none, diag(degree)^1/2 for sym:
  *   none   max_i  L_ii + sum_j |w_ij| degree[j] / degree[i]      sym   max_i  L_ii + sum_j |w_ij| / degree[i]
  * Source: Merris 1998, "A note on Laplacian graph eigenvalues"; by Perron-Frobenius also for signed weights. */
-static double largest(const pe_laplacian *l)
+static posenc_status largest(const pe_laplacian *l, double *out, pe_pace *pace)
 {
     const pe_component *c = l->c;
+    posenc_status st = PE_OK;
     double most = 0;
-    for (int64_t i = 0; i < c->n; i++) {
+    for (int64_t i = 0; i < c->n && !st; i++) {
         double s = 0;
         for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++)
             s += fabs(weight(c, p)) * (c->normalized ? 1 : c->degree[c->col[p]]);
         s = fabs(l->diagonal[i]) + s / c->degree[i];
         most = s > most ? s : most;
+        st = pe_pace_add(pace, 4 * (c->ptr[i + 1] - c->ptr[i]) + 4);
     }
-    return most;
+    *out = most;
+    return st;
 }
 
 /* What L's diagonal has beyond the edges' share of it: 0 up to rounding but where self-loops were kept. */
@@ -51,21 +54,24 @@ posenc_status pe_laplacian_init(pe_laplacian *l, const pe_component *c, pe_pace 
         pe_laplacian_fini(l);
         return pe_no_memory(err);
     }
-    for (int64_t i = 0; i < c->n; i++) {
+    for (int64_t i = 0; i < c->n && !st; i++) {
         most = c->degree[i] > most ? c->degree[i] : most;
         l->diagonal[i] = c->diagonal ? c->diagonal[i] : c->normalized ? 1 : c->degree[i];
         if (l->gauge)
             l->gauge[i] = 1 / sqrt(c->degree[i]);
+        st = pe_pace_add(pace, 12);
     }
     for (int64_t i = 0; i < c->n && !st; i++) {
         for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++)
             l->entry[p] = -(l->gauge ? weight(c, p) * (l->gauge[i] * l->gauge[c->col[p]]) : weight(c, p));
         if (l->rest)
             l->rest[i] = beyond(l, i);
-        st = pe_pace_add(pace, 4 * (c->ptr[i + 1] - c->ptr[i]));
+        st = pe_pace_add(pace, 6 * (c->ptr[i + 1] - c->ptr[i]) + 4);
     }
     l->scale = c->normalized ? 2 : 2 * most;
-    l->bound = c->normalized && !c->diagonal ? 2 : largest(l);
+    l->bound = 2;
+    if (!st && !(c->normalized && !c->diagonal))
+        st = largest(l, &l->bound, pace);
     if (st)
         pe_laplacian_fini(l);
     return st;
@@ -120,7 +126,7 @@ posenc_status pe_laplacian_apply(const pe_laplacian *l, double alpha, double shi
     for (int64_t i = 0; i < l->c->n && !st;) {
         int64_t end = batch(l->c, i);
         apply_rows(l, i, end, alpha, shift, x, beta, y, z);
-        st = pe_pace_add(pace, 4 * (l->c->ptr[end] - l->c->ptr[i] + end - i));
+        st = pe_pace_add(pace, 8 * (l->c->ptr[end] - l->c->ptr[i] + end - i));
         i = end;
     }
     return st;
@@ -171,7 +177,7 @@ posenc_status pe_laplacian_measure(const pe_laplacian *l, const double *x, doubl
     for (int64_t i = 0; i < l->c->n && !st;) {
         int64_t end = batch(l->c, i);
         quotient_rows(l, i, end, x, values);
-        st = pe_pace_add(pace, 4 * (l->c->ptr[end] - l->c->ptr[i] + end - i));
+        st = pe_pace_add(pace, 8 * (l->c->ptr[end] - l->c->ptr[i] + end - i));
         i = end;
     }
     if (!st)
@@ -179,7 +185,7 @@ posenc_status pe_laplacian_measure(const pe_laplacian *l, const double *x, doubl
     for (int64_t i = 0; i < l->c->n && !st;) {
         int64_t end = batch(l->c, i);
         residual_rows(i, end, x, z, values, residuals);
-        st = pe_pace_add(pace, end - i);
+        st = pe_pace_add(pace, 8 * (end - i));
         i = end;
     }
     for (int j = 0; j < PE_WIDTH; j++)

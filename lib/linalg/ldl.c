@@ -32,6 +32,8 @@ posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, po
             int64_t a = c->ptr[i + 1] - c->ptr[i], b = c->ptr[ground + 1] - c->ptr[ground];
             if (a > b || (a == b && c->degree[i] > c->degree[ground]))
                 ground = i;
+            if ((st = pe_pace_add(pace, 4)))
+                goto done;
         }
     }
     ap = malloc(((size_t)f->rows + 1) * sizeof *ap);
@@ -52,6 +54,8 @@ posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, po
             if (j > i && j != ground)
                 ai[q++] = ground >= 0 && j > ground ? j - 1 : j;
         }
+        if ((st = pe_pace_add(pace, 4 * (c->ptr[i + 1] - c->ptr[i]) + 8)))
+            goto done;
     }
     ap[k] = q;
     if ((st = pe_pace_add(pace, PE_PACE_STEPS)))
@@ -60,15 +64,16 @@ posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, po
         st = pe_no_memory(err);
         goto done;
     }
-    for (int64_t i = 0; i < f->rows; i++)
-        f->order[i] = (int32_t)(ground >= 0 && p[i] >= ground ? p[i] + 1 : p[i]);
-    if (ground >= 0)
-        f->order[f->rows] = (int32_t)ground;
-    for (int64_t i = 0; i < c->n; i++)
-        f->place[f->order[i]] = (int32_t)i;
+    if ((st = pe_pace_add(pace, PE_PACE_STEPS)))
+        goto done;
+    for (int64_t i = 0; i < c->n && !st; i++) {
+        int64_t v = i < f->rows ? p[i] + (ground >= 0 && p[i] >= ground) : ground;
+        f->order[i] = (int32_t)v;
+        f->place[v] = (int32_t)i;
+        st = pe_pace_add(pace, 10);
+    }
     f->entries = info[AMD_LNZ];
     f->products = info[AMD_NMULTSUBS_LDL];
-    st = pe_pace_add(pace, PE_PACE_STEPS);
 done:
     free(ap);
     free(ai);
@@ -92,20 +97,24 @@ static posenc_status analyze(pe_ldl *f, pe_pace *pace, posenc_error *err)
         goto done;
     }
     for (int64_t k = 0; k < f->n && !st; k++) {
-        int64_t v = f->order[k], steps = 0;
+        int64_t v = f->order[k];
         f->parent[k] = -1;
         mark[k] = (int32_t)k;
-        for (int64_t r = c->ptr[v]; r < c->ptr[v + 1]; r++)
+        for (int64_t r = c->ptr[v]; r < c->ptr[v + 1] && !st; r++) {
+            int64_t steps = 1;
             for (int64_t i = f->place[c->col[r]]; i < k && mark[i] != k; i = f->parent[i], steps++) {
                 if (f->parent[i] < 0)
                     f->parent[i] = (int32_t)k;
                 f->ptr[i + 1]++;
                 mark[i] = (int32_t)k;
             }
-        st = pe_pace_add(pace, 2 * steps + c->ptr[v + 1] - c->ptr[v]);
+            st = pe_pace_add(pace, 8 * steps);
+        }
     }
-    for (int64_t k = 0; k < f->n; k++)
+    for (int64_t k = 0; k < f->n && !st; k++) {
         f->ptr[k + 1] += f->ptr[k];
+        st = pe_pace_add(pace, 2);
+    }
 done:
     free(mark);
     return st;
@@ -128,13 +137,16 @@ static posenc_status factor(pe_ldl *f, int64_t rows, double shift, double least,
         st = pe_no_memory(err);
         goto done;
     }
-    memcpy(f->end, f->ptr, n * sizeof(int64_t));
+    if ((st = pe_pace_copy(pace, f->end, f->ptr, n * sizeof(int64_t))))
+        goto done;
     for (int64_t k = 0; k < rows; k++) {
         int64_t v = f->order[k], top = rows;
         double d = f->lap->diagonal[v] - shift;
         mark[k] = (int32_t)k;
         for (int64_t r = c->ptr[v]; r < c->ptr[v + 1]; r++) {
             int64_t i = f->place[c->col[r]], length = 0;
+            if ((st = pe_pace_add(pace, 8)))
+                goto done;
             if (i >= k)
                 continue;
             y[i] = f->lap->entry[r];
@@ -155,7 +167,7 @@ static posenc_status factor(pe_ldl *f, int64_t rows, double shift, double least,
             d -= l * x;
             f->row[end] = (int32_t)k;
             entry[end] = l;
-            if ((st = pe_pace_add(pace, end - f->ptr[i] + 8)))
+            if ((st = pe_pace_add(pace, 2 * (end - f->ptr[i]) + 16)))
                 goto done;
             f->end[i] = end + 1;
         }
@@ -213,22 +225,28 @@ PE_CLONES static void backward(const pe_ldl *f, int64_t begin, int64_t end)
 
 posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace)
 {
-    enum { STEP = 1 << 8 };
+    enum { STEP = 1 << 15 }; /* entries and rows between two looks at the pace */
     posenc_status st = PE_OK;
-    for (int64_t k = 0; k < f->rows; k++)
+    for (int64_t k = 0; k < f->rows && !st; k++) {
         memcpy(f->scratch + k * PE_WIDTH, x + (int64_t)f->order[k] * PE_WIDTH, PE_WIDTH * sizeof(double));
-    for (int64_t k = 0; k < f->rows && !st; k += STEP) {
-        int64_t end = k + STEP < f->rows ? k + STEP : f->rows;
+        st = pe_pace_add(pace, 16);
+    }
+    for (int64_t k = 0, end = 0; k < f->rows && !st; k = end) {
+        while (end < f->rows && f->ptr[end] - f->ptr[k] + end - k < STEP)
+            end++;
         forward(f, k, end);
-        st = pe_pace_add(pace, 3 * (f->ptr[end] - f->ptr[k]) + end - k);
+        st = pe_pace_add(pace, 5 * (f->ptr[end] - f->ptr[k] + end - k));
     }
-    for (int64_t k = (f->rows - 1) / STEP * STEP; k >= 0 && !st; k -= STEP) {
-        int64_t end = k + STEP < f->rows ? k + STEP : f->rows;
+    for (int64_t k = f->rows, end = k; end > 0 && !st; end = k) {
+        while (k > 0 && f->ptr[end] - f->ptr[k] + end - k < STEP)
+            k--;
         backward(f, k, end);
-        st = pe_pace_add(pace, 3 * (f->ptr[end] - f->ptr[k]) + end - k);
+        st = pe_pace_add(pace, 5 * (f->ptr[end] - f->ptr[k] + end - k));
     }
-    for (int64_t k = 0; k < f->rows; k++)
+    for (int64_t k = 0; k < f->rows && !st; k++) {
         memcpy(y + (int64_t)f->order[k] * PE_WIDTH, f->scratch + k * PE_WIDTH, PE_WIDTH * sizeof(double));
+        st = pe_pace_add(pace, 16);
+    }
     if (f->rows < f->n)
         memset(y + (int64_t)f->order[f->rows] * PE_WIDTH, 0, PE_WIDTH * sizeof(double));
     return st;
@@ -239,19 +257,20 @@ posenc_status pe_ldl_count_below(pe_ldl *f, double sigma, int64_t *count, pe_pac
     posenc_status st = PE_OK;
     double *entry = malloc(((size_t)f->ptr[f->n] + 1) * sizeof(double));
     double *pivot = malloc((size_t)f->n * sizeof(double));
-    int64_t *end = malloc((size_t)f->n * sizeof(int64_t));
+    int64_t *end = malloc((size_t)f->n * sizeof(int64_t)), *held = f->end;
     if (!entry || !pivot || !end) {
         st = pe_no_memory(err);
         goto done;
     }
     /* the pattern is shared: the full factor writes the same rows, and those of the ground behind them */
-    memcpy(end, f->end, (size_t)f->n * sizeof(int64_t));
+    f->end = end;
     st = factor(f, f->n, sigma, 0, entry, pivot, pace, err);
-    memcpy(f->end, end, (size_t)f->n * sizeof(int64_t));
+    f->end = held;
     if (st)
         goto done;
     *count = 0;
-    for (int64_t k = 0; k < f->n; k++) {
+    for (int64_t k = 0; k < f->n && !st; k++) {
+        st = pe_pace_add(pace, 8);
         if (!(fabs(pivot[k]) > 0x1p-36 * f->lap->diagonal[f->order[k]])) {
             *count = -1;
             break;

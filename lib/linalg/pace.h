@@ -1,11 +1,14 @@
 /* pace.h - when a long computation looks at its context.
  *
  * Loops report their work in steps of about a nanosecond; the context is polled every two milliseconds or so.
+ * An access that misses the caches is several steps: a loop may take twice what it reports, not five times.
  * One pace belongs to one call: not shared, owns nothing. */
 #ifndef PE_PACE_H
 #define PE_PACE_H
 
 #include "posenc.h"
+
+#include <string.h>
 
 enum { PE_PACE_STEPS = 1 << 21 };
 
@@ -21,6 +24,19 @@ static inline posenc_status pe_pace_add(pe_pace *p, int64_t steps)
         return PE_OK;
     p->left = PE_PACE_STEPS;
     return posenc_poll(p->ctx);
+}
+
+/* memcpy of what may be large; `to` may be memory never touched. */
+static inline posenc_status pe_pace_copy(pe_pace *p, void *to, const void *from, size_t size)
+{
+    enum { CHUNK = 1 << 18 };
+    posenc_status st = PE_OK;
+    for (size_t i = 0; i < size && !st; i += CHUNK) {
+        size_t bytes = size - i < CHUNK ? size - i : CHUNK;
+        memcpy((char *)to + i, (const char *)from + i, bytes);
+        st = pe_pace_add(p, (int64_t)bytes / 2);
+    }
+    return st;
 }
 
 /* Out of memory, in the words of every function of this folder. */

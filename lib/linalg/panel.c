@@ -11,10 +11,19 @@ double *pe_panel_new(int64_t n)
     if (n < 0 || (uint64_t)n > SIZE_MAX / 128)
         return NULL;
     size_t size = (size_t)n * PE_WIDTH * sizeof(double);
-    double *x = aligned_alloc(64, size ? size : 64);
-    if (x)
-        memset(x, 0, size);
-    return x;
+    return aligned_alloc(64, size ? size : 64);
+}
+
+posenc_status pe_panel_divide(int64_t n, double *x, unsigned columns, double divisor, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < n && !st; i++) {
+        for (int c = 0; c < PE_WIDTH; c++)
+            if (columns >> c & 1)
+                x[i * PE_WIDTH + c] = divisor == 0 ? 0 : x[i * PE_WIDTH + c] / divisor;
+        st = pe_pace_add(pace, 24);
+    }
+    return st;
 }
 
 /* The finaliser of splitmix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"). */
@@ -26,13 +35,17 @@ static uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-void pe_panel_random(int64_t n, double *x, unsigned columns, uint64_t seed)
+posenc_status pe_panel_random(int64_t n, double *x, unsigned columns, uint64_t seed, pe_pace *pace)
 {
+    posenc_status st = PE_OK;
     uint64_t start = mix(seed);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && !st; i++) {
         for (int c = 0; c < PE_WIDTH; c++)
             if (columns >> c & 1)
                 x[i * PE_WIDTH + c] = ((double)(mix(start + (uint64_t)(i * PE_WIDTH + c)) >> 12) + 0.5) * 0x1p-51 - 1.0;
+        st = pe_pace_add(pace, 24);
+    }
+    return st;
 }
 
 /* c (8, 8) += v^T w over a chunk of rows. Four rows of c at a time: what fits in the registers of AVX2. */
@@ -153,12 +166,11 @@ posenc_status pe_panel_orthonormalize(int64_t n, double *w, const double *floor,
         for (int64_t i = 0; i < n && !st; i += CHUNK) {
             int64_t rows = n - i < CHUNK ? n - i : CHUNK;
             column_dots_chunk(rows, w + i * PE_WIDTH, c, s);
-            st = pe_pace_add(pace, rows * 2);
+            st = pe_pace_add(pace, rows * 5);
         }
         double norm = sqrt(s[c]);
         if (!(norm > floor[c])) {
-            for (int64_t i = 0; i < n; i++)
-                w[i * PE_WIDTH + c] = 0;
+            st = pe_panel_divide(n, w, 1u << c, 0, pace);
             *dead |= 1u << c;
             continue;
         }
@@ -169,7 +181,7 @@ posenc_status pe_panel_orthonormalize(int64_t n, double *w, const double *floor,
         for (int64_t i = 0; i < n && !st; i += CHUNK) {
             int64_t rows = n - i < CHUNK ? n - i : CHUNK;
             column_out_chunk(rows, w + i * PE_WIDTH, c, inverse, after);
-            st = pe_pace_add(pace, rows * 2);
+            st = pe_pace_add(pace, rows * 5);
         }
     }
     return st;

@@ -23,11 +23,14 @@ typedef double pe_loose_lanes __attribute__((vector_size(64), aligned(8), may_al
 #define PE_CLONES
 #endif
 
-/* A zeroed panel, or NULL. Freed with free. */
+/* A panel of anything, or NULL. Freed with free. */
 double *pe_panel_new(int64_t n);
 
+/* Sets the columns whose bit is set to x / divisor; divisor 0: to zero. */
+posenc_status pe_panel_divide(int64_t n, double *x, unsigned columns, double divisor, pe_pace *pace);
+
 /* Fills the columns whose bit is set with a fixed sequence of uniform numbers in (-1, 1). */
-void pe_panel_random(int64_t n, double *x, unsigned columns, uint64_t seed);
+posenc_status pe_panel_random(int64_t n, double *x, unsigned columns, uint64_t seed, pe_pace *pace);
 
 /* c = V^T w; v (np panels), c (8 np, 8) */
 posenc_status pe_panel_dots(int64_t n, double *const *v, int64_t np, const double *w, double *c, pe_pace *pace);

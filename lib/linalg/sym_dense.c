@@ -73,6 +73,8 @@ static posenc_status tridiagonalize(int64_t n, double *a, double *d, double *e, 
         h[i] = 0;
         if (most == 0) {
             e[i] = u[i - 1];
+            if ((st = pe_pace_add(pace, i)))
+                return st;
             continue;
         }
         most = fabs(u[i - 1]) > most ? fabs(u[i - 1]) : most;
@@ -204,7 +206,7 @@ static posenc_status implicit_ql(int64_t n, double *a, double *d, double *e, dou
             }
             for (int64_t k = 0; k < n; k += 64) {
                 rotate(n, k, k + 64 < n ? k + 64 : n, m, count, cosine, sine, a);
-                posenc_status st = pe_pace_add(pace, 64 * count);
+                posenc_status st = pe_pace_add(pace, 192 * count);
                 if (st)
                     return st;
             }
@@ -221,10 +223,12 @@ static posenc_status implicit_ql(int64_t n, double *a, double *d, double *e, dou
     return PE_OK;
 }
 
-static void sort_rows(int64_t n, double *a, double *values)
+static posenc_status sort_rows(int64_t n, double *a, double *values, pe_pace *pace)
 {
-    for (int64_t i = 0; i + 1 < n; i++) {
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i + 1 < n && !st; i++) {
         int64_t least = i;
+        st = pe_pace_add(pace, 4 * n);
         for (int64_t j = i + 1; j < n; j++)
             if (values[j] < values[least])
                 least = j;
@@ -239,6 +243,7 @@ static void sort_rows(int64_t n, double *a, double *values)
             y[k] = t;
         }
     }
+    return st;
 }
 
 posenc_status pe_sym_dense(int64_t n, double *a, double *values, posenc_context *ctx, posenc_error *err)
@@ -250,15 +255,19 @@ posenc_status pe_sym_dense(int64_t n, double *a, double *values, posenc_context 
     if (n <= 0)
         return PE_OK;
     for (int64_t i = 0; i < n * n; i++) {
+        if (i % n == 0 && (st = pe_pace_add(&pace, 3 * n)))
+            return st;
         if (!(fabs(a[i]) <= DBL_MAX))
             return posenc_fail(err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "dense", "a matrix of finite numbers");
         most = fabs(a[i]) > most ? fabs(a[i]) : most;
     }
     int exponent = 0;
     frexp(most, &exponent);
-    if (most > 0)
-        for (int64_t i = 0; i < n * n; i++)
-            a[i] = ldexp(a[i], -exponent);
+    for (int64_t i = 0; i < n * n && most > 0; i++) {
+        a[i] = ldexp(a[i], -exponent);
+        if (i % n == 0 && (st = pe_pace_add(&pace, 10 * n)))
+            return st;
+    }
 
     work = calloc((size_t)n * 5, sizeof(double));
     if (!work)
@@ -270,7 +279,8 @@ posenc_status pe_sym_dense(int64_t n, double *a, double *values, posenc_context 
         goto done;
     if ((st = implicit_ql(n, a, values, e, cosine, sine, &pace, err)))
         goto done;
-    sort_rows(n, a, values);
+    if ((st = sort_rows(n, a, values, &pace)))
+        goto done;
     for (int64_t i = 0; i < n; i++)
         values[i] = ldexp(values[i], exponent);
 done:

@@ -220,6 +220,8 @@ static posenc_status solve_dense(job *j, pe_pairs *out)
         out->residuals[i] = residuals[order[i]];
         worst = out->residuals[i] > worst ? out->residuals[i] : worst;
         memcpy(out->vectors + i * n, a + order[i] * n, (size_t)n * sizeof(double));
+        if ((st = pe_pace_add(&j->pace, 4 * n)))
+            goto done;
     }
     out->next = next > out->values[count - 1] ? next : out->values[count - 1];
     if (!(worst <= j->tolerance))
@@ -399,9 +401,10 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
         const double *x = s->lock[k / PE_WIDTH] + k % PE_WIDTH;
         out->values[i] = s->value[k];
         out->residuals[i] = s->residual[k];
-        for (int64_t r = 0; r < n; r++)
+        for (int64_t r = 0; r < n && !st; r++) {
             out->vectors[i * n + r] = x[r * PE_WIDTH];
-        st = pe_pace_add(&j->pace, 2 * n);
+            st = pe_pace_add(&j->pace, 8);
+        }
     }
     out->next = next > out->values[count - 1] ? next : out->values[count - 1];
     out->iterations = s->products;
@@ -414,12 +417,17 @@ done:
 /* ---- the choice ---------------------------------------------------------------------------------------------- */
 
 /* Ordering a large graph with hubs takes long and ends in a dense factor. */
-static bool hopeless(const pe_component *c)
+static posenc_status hopeless(job *j, bool *yes)
 {
-    int64_t arcs = c->ptr[c->n], most = 0;
-    for (int64_t i = 0; i < c->n; i++)
-        most = c->ptr[i + 1] - c->ptr[i] > most ? c->ptr[i + 1] - c->ptr[i] : most;
-    return c->n > 30000 && arcs > 8 * c->n && most > 10 * (arcs / c->n);
+    const pe_component *c = j->c;
+    int64_t arcs = c->ptr[c->n], limit = 10 * (arcs / c->n);
+    posenc_status st = PE_OK;
+    *yes = false;
+    for (int64_t i = 0; i < c->n && !*yes && !st && c->n > 30000 && arcs > 8 * c->n; i++) {
+        *yes = c->ptr[i + 1] - c->ptr[i] > limit;
+        st = pe_pace_add(&j->pace, 2);
+    }
+    return st;
 }
 
 /* Steps of a run, and nanoseconds of what a step takes beside the orthogonalisation, which both solvers share. */
@@ -471,7 +479,7 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
     pe_ldl ldl = { 0 };
     pe_filter filter = { 0 };
     pe_search s = { 0 };
-    bool inverting = solver != PE_SOLVER_CHEBYSHEV;
+    bool inverting = solver != PE_SOLVER_CHEBYSHEV, dense_factor = false;
     uint64_t bytes = 0;
 
     while (!fits(j, search_bytes(c->n, arcs, j->want, j->panels)) && j->panels > PE_LEAST_PANELS)
@@ -481,8 +489,9 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
         st = too_large(j, bytes);
         goto done;
     }
-    if (solver == PE_SOLVER_AUTO && hopeless(c))
-        inverting = false;
+    if (solver == PE_SOLVER_AUTO && (st = hopeless(j, &dense_factor)))
+        goto done;
+    inverting = inverting && !dense_factor;
     if (inverting) {
         if (!fits(j, bytes + pe_ldl_bytes(c->n, arcs, 0))) {
             st = too_large(j, bytes + pe_ldl_bytes(c->n, arcs, 0));

@@ -132,6 +132,21 @@ static posenc_edges preferential(int64_t n, int64_t each) /* Barabasi, Albert: h
     return e;
 }
 
+static posenc_edges trees(int64_t count, int64_t spread) /* a batch: 7 .. 6 + spread nodes, as molecules have */
+{
+    posenc_edges e = edges(0, count * (6 + spread));
+    int64_t *ptr = calloc((size_t)count + 1, sizeof *ptr);
+    uint64_t seed = 1;
+    for (int64_t g = 0; g < count; g++) {
+        for (int64_t i = 1; i < 7 + g % spread; i++)
+            join(&e, ptr[g] + i, ptr[g] + i - 1 - draw(&seed, i < 3 ? i : 3));
+        e.num_nodes = ptr[g + 1] = ptr[g] + 7 + g % spread;
+    }
+    e.ptr = ptr;
+    e.ngraphs = count;
+    return e;
+}
+
 /* ---- cases ---- */
 
 static const struct {
@@ -146,6 +161,8 @@ static const struct {
     { "4-regular, 100,000 nodes", "k=8", regular, 100000, 2 },
     { "1,000,000 isolated nodes", "k=8", isolated, 1000000, 0 },
     { "preferential attachment, 20,000 nodes, 40,000 edges", "k=8", preferential, 20000, 2 },
+    { "10,000 trees of 7 nodes", "k=4", trees, 10000, 1 },
+    { "2,000 trees of 7 to 38 nodes", "k=8", trees, 2000, 32 },
     { "star of 20,000", "k=8", star, 20000, 0 },
 };
 
@@ -201,6 +218,7 @@ int main(int argc, char **argv)
         ok = run(cases[i].name, argc > 3 ? argv[3] : cases[i].query, &e, limit);
         free((void *)(uintptr_t)e.source);
         free((void *)(uintptr_t)e.target);
+        free((void *)(uintptr_t)e.ptr);
     }
     return ok ? 0 : 1;
 }

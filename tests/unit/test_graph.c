@@ -245,7 +245,7 @@ END_TEST
 static posenc_status matrix(posenc_edges e, pe_csr_options o, pe_csr *c)
 {
     err = (posenc_error){ 0 };
-    return pe_csr_build(build(e), 0, &o, c, &err);
+    return pe_csr_build(build(e), 0, &o, c, NULL, &err);
 }
 
 static double at(const pe_csr *c, int row, int col)
