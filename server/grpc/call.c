@@ -390,9 +390,19 @@ static grpc_metadata pair(const char *key, const void *value, size_t size)
     return m;
 }
 
+/* What a client did wrong, or did not wait for, is its own affair: it could fill the log. */
+static pe_level level_of(int code)
+{
+    if (code == GRPC_STATUS_INTERNAL || code == GRPC_STATUS_DATA_LOSS)
+        return PE_ERROR;
+    return code == GRPC_STATUS_UNAVAILABLE ? PE_INFO : PE_DEBUG;
+}
+
 static void log_error(pe_rpc *c, const char *text)
 {
-    pe_log(PE_INFO, "grpc", "method", pe_methods[c->method].name, "grpc_code", code_name(c->code), "duration_s",
+    if (!pe_log_on(level_of(c->code)))
+        return;
+    pe_log(level_of(c->code), "grpc", "method", pe_methods[c->method].name, "grpc_code", code_name(c->code), "duration_s",
            posenc_text("%.6f", (double)(pe_now_ns() - c->begun_ns) * 1e-9).s, "digest",
            c->digest[0] ? posenc_text("%.12s", c->digest).s : NULL, "msg", text, NULL);
 }

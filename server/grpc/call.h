@@ -114,7 +114,8 @@ struct pe_rpc {
 
     /* streams */
     bool sending, end, ended; /* lock: a message is under way; the status is due; it is on its way */
-    int service, told;        /* Watch: which service, and what the client knows */
+    bool ready, known;        /* lock: Watch: the service asked for has been read; there is one of that name */
+    int told;                 /* lock: Watch: what the client knows; -1: nothing */
     uint64_t files;           /* reflection: files sent already */
 };
 
@@ -151,7 +152,7 @@ void pe_rpc_gone(pe_rpc *c);                         /* the same, as `cancelled`
 /* ---- methods.c ---- */
 
 bool pe_methods_prepare(pe_grpc *g); /* the answers that never change */
-bool pe_rpc_serving(pe_rpc *c);      /* false, and the call is over, while requests are not served */
+bool pe_rpc_serving(pe_rpc *c);      /* false, and the call is over, while the server starts */
 
 /* ---- encode.c ---- */
 

@@ -313,7 +313,7 @@ static const Posenc__V1__EncodeRequest *read_request(pe_rpc *c, posenc_error *er
     if (!m)
         return NULL;
     pe_reflect_request(m, &c->q->r, c->q->arena, err);
-    if (!c->q->r.encoding || pe_service_resolve(c->g->s, c->q, err))
+    if (!c->q->r.params || pe_service_resolve(c->g->s, c->q, err)) /* without parameters nothing was started */
         return NULL;
     memcpy(c->digest, c->q->r.digest, sizeof c->digest);
     return pe_reflect_selection(m, &c->q->r, &c->selection, err) ? NULL : m;

@@ -61,12 +61,13 @@ void pe_health_check(pe_rpc *c)
 
 static void told(pe_rpc *c, bool ok);
 
-/* Says the status if the client knows another one. While a message is on its way `told` looks again. */
+/* Says the status if the client knows another one. While a message is on its way `told` looks again. The status is asked
+ * for under the lock: of two threads that tell, the later one says the later status. */
 static void tell(pe_rpc *c)
 {
-    int status = c->service ? status_now(c->g) : STATUS(SERVICE_UNKNOWN);
     pthread_mutex_lock(&c->g->lock);
-    bool send = c->told != status && pe_rpc_begin_send(c);
+    int status = c->known ? status_now(c->g) : STATUS(SERVICE_UNKNOWN);
+    bool send = c->ready && c->told != status && pe_rpc_begin_send(c);
     if (send)
         c->told = status;
     pthread_mutex_unlock(&c->g->lock);
@@ -90,10 +91,12 @@ void pe_health_watch(pe_rpc *c)
         pe_rpc_end(c, &err);
         return;
     }
-    c->service = is_service(m->service);
+    bool known = is_service(m->service);
     grpc__health__v1__health_check_request__free_unpacked(m, NULL);
     pthread_mutex_lock(&c->g->lock);
+    c->known = known;
     c->told = -1;
+    c->ready = true; /* the call can be seen since it began: until now nobody tells it anything */
     bool quiet = c->g->quiet;
     pthread_mutex_unlock(&c->g->lock);
     tell(c);

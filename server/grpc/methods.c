@@ -42,11 +42,10 @@ static void unknown(pe_rpc *c)
 
 bool pe_rpc_serving(pe_rpc *c)
 {
-    pe_phase p = pe_service_phase(c->g->s);
     posenc_error err = { 0 };
-    if (p == PE_SERVING)
+    if (pe_service_phase(c->g->s) != PE_STARTING) /* who drains still gives what it has; pe_service_begin refuses the rest */
         return true;
-    posenc_fail(&err, PE_BUSY, "UNAVAILABLE", "server", p == PE_STARTING ? "starting" : "draining", "try again");
+    posenc_fail(&err, PE_BUSY, "UNAVAILABLE", "server", "starting", "try again");
     pe_rpc_reply(c, NULL, &err, 0);
     return false;
 }

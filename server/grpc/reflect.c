@@ -134,7 +134,7 @@ posenc_status pe_reflect_check(posenc_error *err)
 typedef struct budget {
     posenc_arena *arena;
     size_t left;
-    bool over;
+    bool over, no_memory;
 } budget;
 
 static void *take(void *user, size_t size)
@@ -147,8 +147,7 @@ static void *take(void *user, size_t size)
     }
     b->left -= real;
     void *p = posenc_alloc(b->arena, size);
-    if (!p)
-        b->over = true;
+    b->no_memory |= !p;
     return p;
 }
 
@@ -164,7 +163,10 @@ ProtobufCMessage *pe_reflect_unpack(const ProtobufCMessageDescriptor *d, const v
     budget b = { .arena = a, .left = size < (SIZE_MAX >> 6) ? size * 16 + 65536 : SIZE_MAX / 4 };
     ProtobufCAllocator in_arena = { .alloc = take, .free = keep, .allocator_data = &b };
     ProtobufCMessage *m = protobuf_c_message_unpack(d, &in_arena, size, bytes);
-    if (!m && b.over)
+    if (!m && b.no_memory)
+        posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", posenc_text("%zu bytes", size).s,
+                    "more memory for one request, or try again");
+    else if (!m && b.over)
         posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "request", posenc_text("%zu bytes", size).s,
                     "a message that unpacks to at most 16 times its size: lists packed, few empty fields");
     else if (!m)
@@ -327,6 +329,7 @@ posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_requ
     const field *chosen = NULL;
     posenc_error local = { 0 };
     posenc_status st;
+    *r = (posenc_request){ 0 };
     if (!err)
         err = &local;
     for (unsigned i = 0; i < d->n_fields && !chosen; i++)
@@ -366,7 +369,7 @@ posenc_status pe_reflect_selection(const Posenc__V1__EncodeRequest *m, const pos
             i++;
         if (i == s->ntensors) {
             const char *near = posenc_nearest(m->tensors[k], name_at, s, (size_t)s->ntensors);
-            posenc_fail(err, PE_NOT_FOUND, "TENSOR_NOT_FOUND", posenc_text("tensors[%zu]", k).s, m->tensors[k],
+            posenc_fail(err, PE_NOT_FOUND, "UNKNOWN_TENSOR", posenc_text("tensors[%zu]", k).s, m->tensors[k],
                         "an output of this request%s%s%s", near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
         } else if (out->tensors >> i & 1) {
             posenc_fail(err, PE_INVALID, "DUPLICATE_PARAMETER", posenc_text("tensors[%zu]", k).s, m->tensors[k],

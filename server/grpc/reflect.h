@@ -16,7 +16,8 @@ posenc_status pe_reflect_check(posenc_error *err);
 posenc_status pe_reflect_check_table(const posenc_table *t, const ProtobufCMessageDescriptor *d, bool exact,
                                      posenc_error *err);
 
-/* Unpacks into the arena, at most 16 times `size` and 64 KiB of it: hostile bytes cannot ask for more. NULL: see err. */
+/* Unpacks into the arena, at most 16 times `size` and 64 KiB of it: hostile bytes cannot ask for more. NULL: see err
+ * (INVALID, LIMIT; BUSY: the arena has no more). */
 ProtobufCMessage *pe_reflect_unpack(const ProtobufCMessageDescriptor *d, const void *bytes, size_t size, posenc_arena *a,
                                     posenc_error *err);
 
@@ -24,7 +25,8 @@ ProtobufCMessage *pe_reflect_unpack(const ProtobufCMessageDescriptor *d, const v
 posenc_status pe_reflect_set(const ProtobufCMessage *m, const posenc_table *t, void *params, posenc_arena *a,
                              posenc_error *err);
 
-/* EncodeRequest: starts `r` and fills in parameters and graph. The message must stay in the same arena. */
+/* EncodeRequest: starts `r` and fills in parameters and graph. The message must stay in the same arena. After a failure
+ * posenc_resolve may add further faults, unless r->params is NULL: then `r` was not started. */
 posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_request *r, posenc_arena *a, posenc_error *err);
 /* Its `tensors` and `rows`, checked against the shapes of the resolved request. */
 posenc_status pe_reflect_selection(const Posenc__V1__EncodeRequest *m, const posenc_request *r, posenc_selection *out,

@@ -83,12 +83,17 @@ static bool retry_info(detail *d)
     return wrap(d, "type.googleapis.com/google.rpc.RetryInfo", &retry.base);
 }
 
+static bool says_not_found(const posenc_fault *f)
+{
+    return strstr(f->reason, "NOT_FOUND") || strstr(f->reason, "GONE") || !strcmp(f->reason, "UNKNOWN_TENSOR");
+}
+
 /* The fault that says what does not exist: its field is the kind of thing, its value the name. */
 static bool resource_info(detail *d, const posenc_error *err)
 {
     Google__Rpc__ResourceInfo info = GOOGLE__RPC__RESOURCE_INFO__INIT;
     const posenc_fault *f = &err->fault[0];
-    for (unsigned i = 1; i < err->n && !strstr(f->reason, "NOT_FOUND") && !strstr(f->reason, "GONE"); i++)
+    for (unsigned i = 1; i < err->n && !says_not_found(f); i++)
         f = &err->fault[i];
     info.resource_type = (char *)(uintptr_t)f->field;
     info.resource_name = (char *)(uintptr_t)f->value;

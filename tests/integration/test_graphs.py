@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rpc
 from bodies import safetensors
 from conftest import data
 
@@ -92,6 +93,33 @@ def test_thousand_molecules(server, k):
         alone = laplacian(server, edges[:, inside] - ptr[g], ptr[g + 1] - ptr[g], k=k)
         assert alone["eigenvectors"].tobytes() == answer["eigenvectors"][ptr[g]:ptr[g + 1]].tobytes()
         assert alone["eigenvalues"].tobytes() == answer["eigenvalues"][g].tobytes()
+
+
+@pytest.mark.parametrize("name", ["cora", "molecules"])
+def test_both_doors(server, name):
+    """A real graph, and a thousand at once, posted over REST and then asked over gRPC: one digest, one computation, the
+    same bytes of every tensor."""
+    if name == "cora":
+        edges, ptr, nodes, params = np.load(GOLDEN / "cora.edges.npy"), [], 2708, {"k": 8, "skip": "all_zero"}
+    else:
+        (edges, ptr), params = batch_of(DATA / "mol_hiv_1k.npz"), {"k": 8, "pad_value": 0.5}     # no other test's request
+        nodes = int(ptr[-1])
+    by_rest = laplacian(server, edges, nodes, ptr if len(ptr) else None, **params)
+    digest = json.loads(bytes(by_rest.pop("__posenc__.json")))["digest"] if "__posenc__.json" in by_rest else None
+    computed, hits = server.metric("posenc_computations_total"), server.metric("posenc_cache_requests_total", result="hit")
+    client = rpc.Client(server.grpc)
+    q = client.request("laplacian", {**params, "dtype": "float64"}, graph={"num_nodes": nodes, "edge_index": edges, "ptr": ptr})
+    answer, call = client.method("posenc.v1.EncodingService.Encode").with_call(q, timeout=300)
+    trailing = dict(call.trailing_metadata())
+    assert trailing["posenc-cache"] == "hit" and trailing["posenc-digest"] == answer.digest
+    assert digest in (None, answer.digest)
+    assert server.metric("posenc_computations_total") == computed
+    assert server.metric("posenc_cache_requests_total", result="hit") == hits + 1
+    got = {t.name: client.array(t) for t in answer.tensors}
+    client.close()
+    assert got.keys() == by_rest.keys()
+    for t in got:
+        assert got[t].dtype == by_rest[t].dtype and got[t].shape == by_rest[t].shape and got[t].tobytes() == by_rest[t].tobytes(), t
 
 
 def test_one_bad_graph_voids_no_other(server):

@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import os
+import signal
 import socket
 import threading
 import time
@@ -107,6 +108,10 @@ def test_selection(client):
     e = refused(client, client.request("laplacian", {"k": 4}, graph=g, tensors=["eigenvector"]))
     status, details = client.details(e)
     assert e.code() == CODE.NOT_FOUND and details["ResourceInfo"].resource_name == "eigenvector" and "eigenvectors" in e.details()
+    assert details["ErrorInfo"].reason == "UNKNOWN_TENSOR" and details["ErrorInfo"].metadata["field"] == "tensors[0]"
+    e = refused(client, client.request("laplacian", {"k": 4}, graph=g, tensors=["num_zero", "num_zero", "x", "y"]))
+    status, details = client.details(e)      # all faults at once; what does not exist is the gravest
+    assert e.code() == CODE.NOT_FOUND and details["ResourceInfo"].resource_name == "x"
     for bad in ({"tensors": ["num_zero", "num_zero"]}, {"rows_begin": 1}, {"tensors": ["eigenvectors"], "rows_end": 31},
                 {"tensors": ["eigenvectors"], "rows_begin": -1}, {"tensors": ["eigenvectors"], "rows_begin": 5, "rows_end": 4}):
         assert refused(client, client.request("laplacian", {"k": 4}, graph=g, **bad)).code() == CODE.INVALID_ARGUMENT, bad
@@ -269,6 +274,28 @@ def test_a_message_that_unpacks_to_much_more_is_refused(client):
     assert e.code() == CODE.INVALID_ARGUMENT and client.details(e)[1]["ErrorInfo"].reason == "LIMIT_EXCEEDED"
 
 
+@pytest.mark.parametrize("encoding", ["sinusoidal", "laplacian"])
+def test_no_size_around_the_memory_of_a_request_is_too_much(start_server, encoding):
+    """Wherever in its reading a request runs out of memory, it is refused and the server goes on."""
+    server = start_server("--max-request-memory", "65536")
+    c = rpc.Client(server.grpc)
+    answers = set()
+    for n in range(4, 9000, 40 if SLOW > 1 else 7):
+        if encoding == "sinusoidal":
+            q = c.request("sinusoidal", {"embedding_dim": 2, "positions": [0.0] * n})
+        else:
+            path = np.arange(n // 2)
+            q = c.request("laplacian", {"k": 1}, graph={"num_nodes": n // 2 + 1, "edge_index": np.stack([path, path + 1])})
+        try:
+            c.call(ENCODE, q)
+            answers.add("OK")
+        except grpc.RpcError as e:
+            assert c.details(e)[1]["ErrorInfo"].domain == "posenc", (n, e.details())
+            answers.add(e.code())
+    assert {"OK", CODE.UNAVAILABLE} <= answers <= {"OK", CODE.UNAVAILABLE, CODE.INVALID_ARGUMENT}
+    c.close()
+
+
 def test_oversize_request(client):
     assert raw_refused(client, b"x" * (5 << 20)).code() == CODE.RESOURCE_EXHAUSTED
 
@@ -417,6 +444,27 @@ def test_metrics(server, client):
     assert server.metric("grpc_server_handling_seconds_count", **labels) == timed + 1
 
 
+# ---- the log ----
+
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_what_clients_do_wrong_is_logged_at_debug_only(start_server, level):
+    server = start_server("--log-level", level)
+    c = rpc.Client(server.grpc)
+    good = {"embedding_dim": 4, "num_positions": 2}
+    assert refused(c, c.request("sinusoidal", {"embedding_dim": 0})).code() == CODE.INVALID_ARGUMENT
+    assert refused(c, c.request("sinusoidal", good, tensors=["nope"])).code() == CODE.NOT_FOUND
+    assert refused(c, long_request(c, 21), timeout=0.3).code() == CODE.DEADLINE_EXCEEDED
+    assert eventually(lambda: any(server.metric("grpc_server_handled_total", grpc_method="Encode", grpc_code=x)
+                                  for x in ("DEADLINE_EXCEEDED", "CANCELLED")))
+    lines = [x for x in server.log.read_text().splitlines() if " event=grpc " in x and "grpc_code=OK" not in x]
+    if level == "info":
+        assert not lines
+    else:
+        assert {"INVALID_ARGUMENT", "NOT_FOUND"} <= {x.split("grpc_code=")[1].split()[0] for x in lines} and len(lines) == 3
+        assert all("level=debug" in x for x in lines)
+    c.close()
+
+
 # ---- connections ----
 
 def connect(server, data=b""):
@@ -512,6 +560,43 @@ def test_stop_lets_calls_finish_and_ends_streams():
     t.join(10)
     assert heard == [2, CODE.UNAVAILABLE]
     assert parked.result().tensors[0].name == "eigenvectors"
+
+
+def test_leaving_is_not_ready_and_still_serves():
+    """After SIGTERM, for drain_delay_ms: watchers are told, Check says NOT_SERVING, calls on old and new connections are
+    served."""
+    server = Server("--drain-delay-ms", "3000" if SLOW == 1 else "6000")
+    c = rpc.Client(server.grpc)
+    watch = health(c, "Watch")
+    assert next(watch).status == 1
+    server.process.send_signal(signal.SIGTERM)
+    assert next(watch).status == 2
+    assert health(c, "Check").status == health(c, "Check", "posenc.v1.EncodingService").status == 2
+    for n, client in enumerate((c, c.twin())):
+        assert client.encode(client.request("sinusoidal", {"embedding_dim": 4, "num_positions": 40 + n}))["table"].shape == (40 + n, 4)
+        assert len(client.call("posenc.v1.EncodingService.ListEncodings").encodings)
+        late = health(client, "Watch")
+        assert next(late).status == 2
+        late.cancel()
+        client is c or client.close()
+    assert server.process.poll() is None
+    with pytest.raises(grpc.RpcError) as e:
+        next(watch)
+    assert e.value.code() == CODE.UNAVAILABLE
+    assert server.process.wait(30) == 0 and server.stop() == 0
+
+
+def test_watches_that_begin_while_watchers_are_told(start_server):
+    """What is told first is the status, never SERVICE_UNKNOWN: a Watch is listed before its service has been read."""
+    server = start_server()
+    c = rpc.Client(server.grpc)
+    end = time.monotonic() + 1.5            # the door tells every half second
+    while time.monotonic() < end:
+        watches = [health(c, "Watch", "posenc.v1.EncodingService") for _ in range(20)]
+        assert {next(w).status for w in watches} == {1}
+        for w in watches:
+            w.cancel()
+    c.close()
 
 
 def test_stop_cuts_what_takes_too_long():

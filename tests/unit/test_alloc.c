@@ -1,14 +1,25 @@
 /* test_alloc.c - every scenario with its n-th allocation failing, n = 1, 2, ... until none fails: never a crash, a
  * leak (the sanitized run sees them) or a wrong answer; the status says BUSY. */
 #include "alloc.h"
-#include "posenc.h"
+#include "grpc/reflect.h"
+#include "service.h"
 
 #include <check.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef posenc_status scenario(posenc_error *err);
+
+/* In a scenario: libcheck's own assertions allocate, and would be the ones that fail. */
+#define MUST(x) ((x) ? (void)0 : broken(#x, __LINE__))
+
+static void broken(const char *what, int line)
+{
+    fprintf(stderr, "%s:%d: %s\n", __FILE__, line, what);
+    abort();
+}
 
 static posenc_status encode_examples(posenc_error *err)
 {
@@ -95,21 +106,227 @@ static posenc_status describe(posenc_error *err)
     return ok ? PE_OK : posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more");
 }
 
+/* ---- binary bodies ---- */
+
+static uint8_t *body; /* what a client sends; made before any allocation fails */
+static size_t body_size;
+
+static void forget_body(void)
+{
+    free(body);
+    body = NULL;
+}
+
+static void make_container(posenc_format f)
+{
+    static int64_t index[] = { 0, 1, 2, 1, 2, 3 };
+    posenc_result r = {
+        .ntensors = 1, .tensor = { { .name = "edge_index", .dtype = PE_int64, .rank = 2, .shape = { 2, 3 }, .data = index } }
+    };
+    posenc_origin origin = { posenc_encoding_named("laplacian"), "", "{}" };
+    posenc_selection all = { 0 };
+    posenc_document d;
+    ck_assert_int_eq(posenc_write(f, &origin, &r, &all, &d, NULL), PE_OK);
+    uint8_t *p = body = malloc((size_t)d.size);
+    ck_assert_ptr_nonnull(body);
+    for (size_t i = 0; i < d.npieces; i++) {
+        memcpy(p, d.piece[i].data, (size_t)d.piece[i].size);
+        p += d.piece[i].size;
+    }
+    body_size = (size_t)d.size;
+    posenc_document_fini(&d);
+}
+
+static void make_npz(void) { make_container(PE_npz); }
+static void make_safetensors(void) { make_container(PE_safetensors); }
+
+static posenc_status read_container(posenc_format f, posenc_error *err)
+{
+    posenc_arena *a = posenc_arena_new(1 << 20);
+    if (!a)
+        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more");
+    posenc_request r;
+    posenc_tensor *t = NULL;
+    size_t n = 0, kept = 0;
+    posenc_status st = posenc_request_init(&r, "laplacian", a, err);
+    if (!st)
+        st = posenc_request_parse(&r, "k=2", err);
+    if (!st)
+        st = f == PE_npz ? posenc_read_npz(body, body_size, "body", &t, &n, a, err)
+                         : posenc_read_safetensors(body, body_size, "body", &t, &n, a, err);
+    for (size_t i = 0; !st && i < n; i++) /* our own npz says in a member of its own where it comes from */
+        if (!strcmp(t[i].name, "edge_index"))
+            t[kept++] = t[i];
+    if (!st)
+        st = posenc_request_tensors(&r, t, kept, 4, false, err);
+    if (!st)
+        st = posenc_resolve(&r, err);
+    MUST(st || posenc_graph_edges(r.graph) == 3);
+    posenc_arena_free(a);
+    return st;
+}
+
+static posenc_status read_npz(posenc_error *err) { return read_container(PE_npz, err); }
+static posenc_status read_safetensors(posenc_error *err) { return read_container(PE_safetensors, err); }
+
+/* ---- protobuf ---- */
+
+static void pack(const Posenc__V1__EncodeRequest *m)
+{
+    body_size = posenc__v1__encode_request__get_packed_size(m);
+    body = malloc(body_size);
+    ck_assert_ptr_nonnull(body);
+    posenc__v1__encode_request__pack(m, body);
+}
+
+static void pack_graph(void)
+{
+    static int64_t index[] = { 0, 1, 2, 1, 2, 3 };
+    char *names[] = { (char[]){ "eigenvalues" }, (char[]){ "num_zero" } };
+    Posenc__V1__Laplacian l = POSENC__V1__LAPLACIAN__INIT;
+    Posenc__V1__Graph g = POSENC__V1__GRAPH__INIT;
+    Posenc__V1__EncodeRequest m = POSENC__V1__ENCODE_REQUEST__INIT;
+    m.encoding_case = POSENC__V1__ENCODE_REQUEST__ENCODING_LAPLACIAN;
+    m.laplacian = &l;
+    m.graph = &g;
+    m.tensors = names;
+    m.n_tensors = 2;
+    l.has_k = g.has_num_nodes = true;
+    l.k = 2;
+    g.num_nodes = 4;
+    g.n_edge_index = 6;
+    g.edge_index = index;
+    pack(&m);
+}
+
+static void pack_list(void) /* the arena grows while it is read */
+{
+    static double positions[5000];
+    Posenc__V1__Sinusoidal s = POSENC__V1__SINUSOIDAL__INIT;
+    Posenc__V1__EncodeRequest m = POSENC__V1__ENCODE_REQUEST__INIT;
+    m.encoding_case = POSENC__V1__ENCODE_REQUEST__ENCODING_SINUSOIDAL;
+    m.sinusoidal = &s;
+    s.has_embedding_dim = true;
+    s.embedding_dim = 4;
+    s.n_positions = 5000;
+    s.positions = positions;
+    pack(&m);
+}
+
+static posenc_status read_protobuf(posenc_error *err) /* as server/grpc/encode.c: it goes on after most faults */
+{
+    posenc_arena *a = posenc_arena_new(1 << 20);
+    if (!a)
+        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more");
+    posenc_request r = { 0 };
+    posenc_selection selection;
+    const Posenc__V1__EncodeRequest *m = (Posenc__V1__EncodeRequest *)pe_reflect_unpack(
+        &posenc__v1__encode_request__descriptor, body, body_size, a, err);
+    if (m)
+        pe_reflect_request(m, &r, a, err);
+    if (r.params && !posenc_resolve(&r, err))
+        pe_reflect_selection(m, &r, &selection, err);
+    posenc_arena_free(a);
+    return err->status;
+}
+
+/* ---- the service ---- */
+
+static pe_service *service;
+static posenc_arena *settings;
+
+static void start_service(void)
+{
+    static pe_config config;
+    posenc_error err = { 0 };
+    pe_config_mode mode;
+    char *argv[] = { (char[]){ "posencd" }, (char[]){ "--threads" }, (char[]){ "2" }, (char[]){ "--memory-budget" },
+                     (char[]){ "64MiB" } };
+    settings = posenc_arena_new(1 << 20);
+    ck_assert_int_eq(pe_config_load(5, argv, settings, &config, &mode, &err), PE_OK);
+    service = pe_service_new(&config, &err);
+    ck_assert_ptr_nonnull(service);
+    pe_service_set_phase(service, PE_SERVING);
+}
+
+static void stop_service(void)
+{
+    pe_service_free(service);
+    posenc_arena_free(settings);
+}
+
+static void done(pe_call *c)
+{
+    (void)c; /* so small a request is computed on the thread that asks */
+    abort();
+}
+
+/* Nothing is held, and nothing is left after all was evicted: every byte that was counted is counted back. */
+static void check_released(void)
+{
+    pe_cache *cache = pe_service_cache(service);
+    pe_cache_stats s;
+    pe_cache_stats_get(cache, &s);
+    MUST(s.pinned == 0 && s.reserved == 0 && (s.resident > 0) == (s.entries > 0));
+    MUST(pe_cache_reserve(cache, s.budget));
+    pe_cache_release(cache, s.budget);
+    pe_cache_stats_get(cache, &s);
+    MUST(s.resident == 0 && s.pinned == 0 && s.reserved == 0 && s.entries == 0);
+}
+
+static posenc_status ask_service(posenc_error *err)
+{
+    pe_request *q = pe_request_new(service);
+    if (!q)
+        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more");
+    pe_call c = { .request = q, .done = done, .prepare = true, .format = PE_json };
+    posenc_status st = posenc_request_init(&q->r, "sinusoidal", q->arena, err);
+    if (!st)
+        st = posenc_request_parse(&q->r, "embedding_dim=4&num_positions=3", err);
+    if (!st)
+        st = pe_service_resolve(service, q, err);
+    if (!st) {
+        MUST(pe_service_begin(service, &c));
+        st = c.status;
+        MUST(!st == (c.entry != NULL) && !st == !c.error.n);
+    }
+    for (int f = 0; !st && f < PE_NFORMATS; f++) {
+        const pe_representation *made = NULL;
+        pe_representation *own = NULL;
+        st = pe_entry_write(c.entry, (posenc_format)f, &(posenc_selection){ .rows = f == PE_npy, .row_end = 2 }, &made, &own,
+                            err);
+        MUST(st || made);
+        pe_representation_free(own);
+        MUST(((const float *)c.entry->result.tensor[0].data)[1] == 1); /* cos 0 */
+    }
+    pe_entry_unref(c.entry);
+    pe_request_unref(q);
+    check_released();
+    return st;
+}
+
 static const struct {
     const char *name;
     scenario *run;
-    long step; /* look at every step-th failure: long scenarios allocate often */
-} scenarios[] = { { "examples", encode_examples, 1 },
-                  { "write", write_all, 1 },
-                  { "json", read_json, 1 },
-                  { "shift-invert", larger_graph, 1 },
-                  { "chebyshev", larger_chebyshev, 1 },
-                  { "describe", describe, 1 } };
+    void (*prepare)(void), (*end)(void); /* without failures, before the first run and after the last */
+} scenarios[] = { { "examples", encode_examples, NULL, NULL },
+                  { "write", write_all, NULL, NULL },
+                  { "json", read_json, NULL, NULL },
+                  { "npz", read_npz, make_npz, forget_body },
+                  { "safetensors", read_safetensors, make_safetensors, forget_body },
+                  { "protobuf graph", read_protobuf, pack_graph, forget_body },
+                  { "protobuf list", read_protobuf, pack_list, forget_body },
+                  { "service", ask_service, start_service, stop_service },
+                  { "shift-invert", larger_graph, NULL, NULL },
+                  { "chebyshev", larger_chebyshev, NULL, NULL },
+                  { "describe", describe, NULL, NULL } };
 
 START_TEST(nth_allocation)
 {
     json_set_alloc_funcs(malloc, free); /* jansson's allocations fail as well */
-    for (long n = 1;; n += scenarios[_i].step) {
+    if (scenarios[_i].prepare)
+        scenarios[_i].prepare();
+    for (long n = 1;; n++) {
         posenc_error err = { 0 };
         alloc_fail_at(n);
         posenc_status st = scenarios[_i].run(&err);
@@ -123,6 +340,8 @@ START_TEST(nth_allocation)
         ck_assert_msg(st == PE_BUSY || st == PE_OK, "%s, allocation %ld: %s (%s)", scenarios[_i].name, n,
                       posenc_status_name(st), posenc_error_text(&err, text, sizeof text));
     }
+    if (scenarios[_i].end)
+        scenarios[_i].end();
 }
 END_TEST
 

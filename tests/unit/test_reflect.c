@@ -327,6 +327,41 @@ START_TEST(hostile_sizes)
 }
 END_TEST
 
+/* Whatever an arena can hold: OK or BUSY, never a request that is half there. */
+START_TEST(no_arena_is_too_small)
+{
+    double positions[200] = { 0 };
+    Posenc__V1__Sinusoidal s;
+    Posenc__V1__EncodeRequest m = sinusoidal(&s);
+    s.has_num_positions = false;
+    s.n_positions = 200;
+    s.positions = positions;
+    uint8_t bytes[2000];
+    size_t size = posenc__v1__encode_request__pack(&m, bytes);
+    bool ok = false, busy = false, unpacked = false;
+    for (size_t limit = 64; limit < 16384; limit += 64) {
+        posenc_arena *a = posenc_arena_new(limit);
+        posenc_request r = { 0 };
+        posenc_error err = { 0 };
+        ck_assert_ptr_nonnull(a);
+        const Posenc__V1__EncodeRequest *in = (Posenc__V1__EncodeRequest *)pe_reflect_unpack(
+            &posenc__v1__encode_request__descriptor, bytes, size, a, &err);
+        if (in) {
+            posenc_status st = pe_reflect_request(in, &r, a, &err);
+            ck_assert((r.params != NULL) == (r.encoding != NULL) && (st == PE_OK || st == PE_BUSY));
+            unpacked |= !r.params;
+            if (r.params)
+                posenc_resolve(&r, &err);
+        }
+        ok |= err.status == PE_OK;
+        busy |= err.status == PE_BUSY;
+        ck_assert_msg(err.status == PE_OK || err.status == PE_BUSY, "%zu: %s", limit, posenc_status_name(err.status));
+        posenc_arena_free(a);
+    }
+    ck_assert(ok && busy && unpacked); /* also: room for the message, none for the parameters */
+}
+END_TEST
+
 /* ---- selection ---- */
 
 static posenc_status select_of(Posenc__V1__EncodeRequest *m, posenc_selection *sel, posenc_error *err)
@@ -369,6 +404,12 @@ START_TEST(selection)
     ck_assert_int_eq(select_of(&m, &sel, &err), PE_NOT_FOUND);
     ck_assert(blames(&err, "tensors[1]"));
     ck_assert_ptr_nonnull(strstr(err.fault[0].allowed, "table"));
+    ck_assert_str_eq(err.fault[0].reason, "UNKNOWN_TENSOR");
+    names[1] = names[0];
+    err = (posenc_error){ 0 };
+    ck_assert_int_eq(select_of(&m, &sel, &err), PE_INVALID);
+    ck_assert(blames(&err, "tensors[1]"));
+    ck_assert_str_eq(err.fault[0].reason, "DUPLICATE_PARAMETER");
 }
 END_TEST
 
@@ -433,6 +474,7 @@ Suite *reflect_suite(void)
     tcase_add_test(t, words_outside_the_list);
     tcase_add_test(t, unknown_fields);
     tcase_add_test(t, hostile_sizes);
+    tcase_add_test(t, no_arena_is_too_small);
     tcase_add_test(t, selection);
     tcase_add_test(t, statuses);
     tcase_add_test(t, a_status_of_many_faults_fits);
