@@ -54,8 +54,8 @@ static bool check(pe_exchange *x, const posenc_result *shape, enum MHD_Result *r
     if (!x->entry)
         x->entry = pe_cache_get(pe_service_cache(x->service), origin.digest, false);
     if (x->entry && x->method != PE_HEAD && !condition && !pe_header(x, "If-Match"))
-        return false; /* most requests: faults of the selection show when it is written */
-    x->cache_word = x->entry ? "hit" : "digest";
+        return false;                        /* most requests: faults of the selection show when it is written */
+    x->cache_word = x->entry ? "hit" : NULL; /* from the digest alone nothing is forwarded, and nothing hit */
     uint64_t size = pe_known_size(x, &origin, shape);
     if (x->error.n) {
         *ret = pe_answer_error(x);
@@ -102,6 +102,7 @@ static void take_answer(pe_exchange *x)
         posenc_fail(&x->error, x->call.status, posenc_status_name(x->call.status), "request", "", "%s",
                     posenc_status_meaning(x->call.status));
     x->cache_word = words[x->call.cache];
+    pe_drop_request(x);
 }
 
 /* ---- writing ---- */

@@ -37,7 +37,8 @@ typedef struct pe_route {
 
 /* What a request asks of a result, beside the result itself. */
 typedef struct pe_asked {
-    char encoding[65], tensor[65], digest[65], ext[33]; /* from the path; "" where it has none */
+    char encoding[65], tensor[65], digest[65],
+        ext[33]; /* from the path; "" where it has none (digest: then the request's) */
     posenc_format format;
     posenc_selection selection;
     char tensors[256]; /* ?tensors=a,b; "": not given */
@@ -95,7 +96,8 @@ struct pe_exchange {
 
     /* parking */
     atomic_int turn;
-    bool parked; /* guarded by the door's lock, as the links */
+    bool parked;      /* guarded by the door's lock, as the links */
+    uint32_t parking; /* number of this one */
     pe_exchange *next, *prev;
     void (*job)(pe_exchange *x); /* what runs on the pool; NULL: the call */
 
@@ -103,7 +105,7 @@ struct pe_exchange {
     int status;
     uint64_t sent;          /* bytes of content */
     const char *reason;     /* of a problem; static or in error */
-    const char *cache_word; /* hit, miss, collapsed; NULL */
+    const char *cache_word; /* hit, miss, collapsed; NULL: the cache had no part in the answer */
     bool answered;
 };
 
@@ -119,7 +121,11 @@ bool pe_park_job(pe_exchange *x, void (*job)(pe_exchange *x));
 bool pe_wait_allowed(pe_exchange *x);
 void pe_unwait(pe_exchange *x);
 
-void pe_drop_body(pe_exchange *x);                       /* it has been read, or never will be */
+void pe_drop_body(pe_exchange *x); /* it has been read, or never will be */
+void pe_drop_request(
+    pe_exchange *x); /* its result is there, and what its input held is free; the digest stays, to be logged */
+/* The answer is queued and has its own references: frees what made it. A slow reader keeps nothing but the answer. */
+void pe_let_go(pe_exchange *x);
 const char *pe_header(pe_exchange *x, const char *name); /* the first field of that name; NULL: none */
 bool pe_loops_turn(pe_http *h);                          /* the door's own threads are alive */
 char *pe_http_gauges(pe_http *h);                        /* lines for /metrics; malloc'ed */

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* ---- characters ---------------------------------------------------------------------------------------------- */
 
@@ -117,12 +119,15 @@ static bool fail_byte(pe_framing *f, pe_framing_reason reason, const char *field
     return fail(f, reason, field, value, "%s", allowed);
 }
 
+/* setting NULL: nothing moves this limit. */
 static bool fail_limit(pe_framing *f, pe_framing_reason reason, const char *field, uint64_t limit, const char *unit,
                        const char *setting)
 {
     char value[48];
 
     snprintf(value, sizeof value, "more than %llu", (unsigned long long)limit);
+    if (!setting)
+        return fail(f, reason, field, value, "at most %llu %s (fixed)", (unsigned long long)limit, unit);
     return fail(f, reason, field, value, "at most %llu %s (setting %s)", (unsigned long long)limit, unit, setting);
 }
 
@@ -186,12 +191,12 @@ void pe_framing_expire(pe_framing *f, const pe_guard_limits *limits)
     char value[48];
 
     if (f->state < BODY) {
-        fail(f, PE_FRAMING_HEADER_TIME, "headers", "incomplete", "complete within %u ms (setting http_header_ms)",
+        fail(f, PE_FRAMING_HEADER_TIME, "headers", "incomplete", "complete within %u ms (setting header_ms)",
              (unsigned)limits->header_ms);
         return;
     }
     snprintf(value, sizeof value, "%llu bytes received", (unsigned long long)f->received);
-    fail(f, PE_FRAMING_BODY_TIME, "body", value, "%u ms and 1 s for every %u bytes (settings http_body_ms, http_body_rate)",
+    fail(f, PE_FRAMING_BODY_TIME, "body", value, "%u ms (setting body_ms) and 1 s more for every %u bytes (fixed)",
          (unsigned)limits->body_ms, (unsigned)limits->body_rate);
 }
 
@@ -264,7 +269,7 @@ static bool target_byte(pe_framing *f, uint8_t c, const pe_guard_limits *limits)
         f->zero_escape = true;
     } else if (c == '&') {
         if (++f->nargs >= limits->arg_count)
-            return fail_limit(f, PE_FRAMING_TARGET_LIMIT, "target", limits->arg_count, "query parameters", "http_arg_count");
+            return fail_limit(f, PE_FRAMING_TARGET_LIMIT, "target", limits->arg_count, "query parameters", NULL);
     } else {
         return fail_byte(f, PE_FRAMING_TARGET, "target", c, "visible ASCII without #; one space before the version");
     }
@@ -291,7 +296,7 @@ static size_t target(pe_framing *f, const uint8_t *p, const uint8_t *end, const 
         return 1;
     }
     if (f->n == limits->target) {
-        fail_limit(f, PE_FRAMING_TARGET_LIMIT, "target", limits->target, "bytes", "http_target");
+        fail_limit(f, PE_FRAMING_TARGET_LIMIT, "target", limits->target, "bytes", "max_target");
         return 0;
     }
     if (f->n == 1 && f->line[f->line_n - 1] == '*') {
@@ -411,7 +416,7 @@ static bool value_byte(pe_framing *f, uint8_t c, const pe_guard_limits *limits)
         break;
     case COOKIE:
         if ((c == ';' || c == ',') && ++f->ncookies >= limits->header_count)
-            return fail_limit(f, PE_FRAMING_HEADER_LIMIT, f->name, limits->header_count, "cookies", "http_header_count");
+            return fail_limit(f, PE_FRAMING_HEADER_LIMIT, f->name, limits->header_count, "cookies", NULL);
         break;
     default: break;
     }
@@ -463,7 +468,7 @@ static bool head_ends(pe_framing *f, const pe_guard_limits *limits, uint64_t now
     if (f->left > f->body_limit) {
         snprintf(value, sizeof value, "%llu", (unsigned long long)f->left);
         return fail(f, PE_FRAMING_BODY_LIMIT, "body", f->left == UINT64_MAX ? "over 2^64" : value,
-                    "at most %llu bytes (setting http_body)", (unsigned long long)f->body_limit);
+                    "at most %llu bytes (setting max_body)", (unsigned long long)f->body_limit);
     }
     f->state = BODY;
     return true;
@@ -493,7 +498,7 @@ static bool chunk_begins(pe_framing *f)
         return true;
     }
     if (f->left > f->body_limit - f->received)
-        return fail_limit(f, PE_FRAMING_BODY_LIMIT, "body", f->body_limit, "bytes", "http_body");
+        return fail_limit(f, PE_FRAMING_BODY_LIMIT, "body", f->body_limit, "bytes", "max_body");
     f->state = CHUNK_DATA;
     return true;
 }
@@ -543,7 +548,7 @@ static bool head_byte(pe_framing *f, uint8_t c, const pe_guard_limits *limits, u
         if (c == '\n')
             return fail_byte(f, PE_FRAMING_LINE_END, "header", c, crlf_only);
         if (is(c, TOKEN) && f->nfields++ == limits->header_count)
-            return fail_limit(f, PE_FRAMING_HEADER_LIMIT, "headers", limits->header_count, "headers", "http_header_count");
+            return fail_limit(f, PE_FRAMING_HEADER_LIMIT, "headers", limits->header_count, "headers", NULL);
         f->state = NAME;
         /* fall through */
     case NAME: /* a run of token bytes does not come here but for its first */
@@ -643,7 +648,7 @@ bool pe_framing_feed(pe_framing *f, const void *bytes, size_t n, const pe_guard_
             size_t room;
 
             if (in_fields && f->head == limits->headers)
-                return fail_limit(f, PE_FRAMING_HEADER_LIMIT, "headers", limits->headers, "bytes", "http_headers");
+                return fail_limit(f, PE_FRAMING_HEADER_LIMIT, "headers", limits->headers, "bytes", "max_headers");
             room = limits->headers - f->head;
             stop = (size_t)(end - p) > room ? p + room : end;
             if (f->state == FIELD_VALUE && f->kind == OTHER && is(*p, VALUE)) {
@@ -693,6 +698,7 @@ size_t pe_framing_answer(const pe_framing_fault *fault, time_t date, char *out, 
 {
     char body[1024], field[132], value[132], allowed[196], when[40];
     const int status = rows[fault->reason].status;
+    const unsigned long long id = fault->id;
     int body_n, n;
 
     quote(field, sizeof field, fault->field);
@@ -700,15 +706,15 @@ size_t pe_framing_answer(const pe_framing_fault *fault, time_t date, char *out, 
     quote(allowed, sizeof allowed, fault->allowed);
     http_date(date, when);
     body_n = snprintf(body, sizeof body,
-                      "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%s\",\"code\":\"%s\","
-                      "\"reason\":\"%s\",\"errors\":[{\"field\":\"%s\",\"value\":\"%s\",\"reason\":\"%s\","
-                      "\"allowed\":\"%s\"}]}\n",
-                      phrase(status), status, rows[fault->reason].detail, rows[fault->reason].code, rows[fault->reason].wire,
-                      field, value, rows[fault->reason].wire, allowed);
+                      "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%s\","
+                      "\"instance\":\"urn:posenc:request:%016llx\",\"code\":\"%s\",\"reason\":\"%s\","
+                      "\"errors\":[{\"field\":\"%s\",\"value\":\"%s\",\"reason\":\"%s\",\"allowed\":\"%s\"}]}\n",
+                      phrase(status), status, rows[fault->reason].detail, id, rows[fault->reason].code,
+                      rows[fault->reason].wire, field, value, rows[fault->reason].wire, allowed);
     n = snprintf(out, size,
                  "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n"
-                 "Cache-Control: no-store\r\nConnection: close\r\n\r\n%s",
-                 status, phrase(status), when, body_n, fault->bodyless ? "" : body);
+                 "Cache-Control: no-store\r\nX-Request-Id: %016llx\r\nConnection: close\r\n\r\n%s",
+                 status, phrase(status), when, body_n, id, fault->bodyless ? "" : body);
     return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
 }
 
@@ -737,6 +743,7 @@ typedef struct conn {
     uint64_t paused;  /* [ms] since when the deadline stands still; 0: it runs */
     uint64_t settled; /* [ms] when owed became 0 by pe_guard_done */
     uint64_t until;   /* [ms] end of ANSWERING or LINGERING */
+    uint64_t send_by; /* [ms] when libmicrohttpd's answer must have left; 0: none is under way */
     size_t sent;      /* of the answer */
     time_t date;      /* in the answer; repeated sends build the same bytes */
     pe_framing f;
@@ -745,7 +752,8 @@ typedef struct conn {
 static pe_guard_limits lim = PE_GUARD_LIMITS_DEFAULT;
 static _Atomic(conn *) blocks[BLOCKS];
 static atomic_int highest = -1;
-static _Atomic uint64_t refused[PE_FRAMING_REASONS], messages, idle, unanswered, unguarded;
+static _Atomic uint64_t refused[PE_FRAMING_REASONS], messages, idle, unanswered, unguarded, cut;
+static _Atomic uint64_t ids;
 
 /* The linker's names for what libmicrohttpd meant to call. Weak, so that a program that links guard.c without
  * --wrap (a unit test, a fuzz target) needs neither the option nor GnuTLS. */
@@ -796,7 +804,17 @@ uint64_t pe_guard_now(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-void pe_guard_init(const pe_guard_limits *limits) { lim = *limits; }
+void pe_guard_init(const pe_guard_limits *limits)
+{
+    struct timespec t;
+
+    lim = *limits;
+    clock_gettime(CLOCK_REALTIME, &t);
+    atomic_store(&ids, (uint64_t)((uint32_t)t.tv_sec ^ (uint32_t)getpid() << 16) << 32 | (uint32_t)t.tv_nsec);
+}
+
+/* An odd step visits all 2^64 numbers before it comes back. */
+uint64_t pe_guard_id(void) { return atomic_fetch_add_explicit(&ids, 0x9e3779b97f4a7c15u, memory_order_relaxed); }
 
 /* libmicrohttpd keeps the head where it was read, one record of 56 bytes per field, argument and cookie, and a copy of
  * the cookies; the rest is for the body's buffer and the head of its answer. */
@@ -832,6 +850,7 @@ static void answer(conn *c, int fd, gnutls_session_t s, uint64_t now)
         c->stage = ANSWERING;
         c->until = now + UNSENT_MS;
         c->date = time(NULL);
+        c->f.fault.id = pe_guard_id();
         count(&refused[c->f.fault.reason]);
     }
     n = pe_framing_answer(&c->f.fault, c->date, text, sizeof text);
@@ -882,7 +901,7 @@ bool pe_guard_open(int fd)
     pthread_mutex_lock(&c->lock);
     c->stage = READING;
     c->tls = c->busy = c->woken = false;
-    c->owed = c->paused = c->settled = c->until = 0;
+    c->owed = c->paused = c->settled = c->until = c->send_by = 0;
     c->sent = 0;
     pe_framing_init(&c->f, pe_guard_now());
     pthread_mutex_unlock(&c->lock);
@@ -903,7 +922,8 @@ void pe_guard_close(int fd)
     pthread_mutex_unlock(&c->lock);
 }
 
-bool pe_guard_busy(int fd)
+/* send_ms: how long the answer may take; 0: there is none yet. */
+static bool occupy(int fd, uint64_t send_ms)
 {
     conn *c = find(fd);
     bool free_to_answer = true;
@@ -911,6 +931,8 @@ bool pe_guard_busy(int fd)
     if (!c)
         return true;
     pthread_mutex_lock(&c->lock);
+    if (send_ms)
+        c->send_by = pe_guard_now() + send_ms;
     if (!c->owed) {
         free_to_answer = c->stage == READING;
         c->busy = true;
@@ -921,6 +943,13 @@ bool pe_guard_busy(int fd)
     return free_to_answer;
 }
 
+bool pe_guard_busy(int fd) { return occupy(fd, 0); }
+
+bool pe_guard_answering(int fd, uint64_t size)
+{
+    return occupy(fd, lim.send_ms + (lim.send_rate ? size / lim.send_rate * 1000 : 0));
+}
+
 /* `busy` stays: who answers before the body is complete closes the connection, who suspends will read again. */
 void pe_guard_done(int fd)
 {
@@ -929,6 +958,7 @@ void pe_guard_done(int fd)
     if (!c)
         return;
     pthread_mutex_lock(&c->lock);
+    c->send_by = 0;
     if (c->owed && !--c->owed && !c->busy) {
         c->settled = pe_guard_now();
         resume(c, c->settled);
@@ -939,6 +969,13 @@ void pe_guard_done(int fd)
 /* One connection of the sweep; the lock is held and the descriptor is valid. */
 static void sweep(conn *c, int fd, uint64_t now)
 {
+    if (c->send_by && now > c->send_by) {
+        c->send_by = 0;
+        c->stage = ENDED;
+        count(&cut);
+        shutdown(fd, SHUT_RDWR); /* libmicrohttpd's next send fails, and it closes */
+        return;
+    }
     switch (c->stage) {
     case READING:
         if (c->owed || c->busy)
@@ -971,11 +1008,20 @@ static void sweep(conn *c, int fd, uint64_t now)
     }
 }
 
-void pe_guard_sweep(uint64_t now_ms)
+static bool is_unread(const conn *c, int fd)
+{
+    int n = 0;
+
+    return c->stage == READING && (c->owed || (!ioctl(fd, FIONREAD, &n) && n > 0));
+}
+
+/* All open connections, each under its lock: sweeps, or looks for one that is unread. */
+static bool visit(uint64_t now_ms, bool look)
 {
     const int top = atomic_load(&highest);
+    bool found = false;
 
-    for (int fd = 0; fd <= top; fd++) {
+    for (int fd = 0; fd <= top && !found; fd++) {
         conn *c;
 
         if (!atomic_load(&blocks[fd / BLOCK])) {
@@ -985,11 +1031,18 @@ void pe_guard_sweep(uint64_t now_ms)
         if (!(c = find(fd)))
             continue;
         pthread_mutex_lock(&c->lock);
-        if (atomic_load(&c->open))
+        if (atomic_load(&c->open) && look)
+            found = is_unread(c, fd);
+        else if (atomic_load(&c->open))
             sweep(c, fd, now_ms);
         pthread_mutex_unlock(&c->lock);
     }
+    return found;
 }
+
+void pe_guard_sweep(uint64_t now_ms) { visit(now_ms, false); }
+
+bool pe_guard_unread(void) { return visit(0, true); }
 
 void pe_guard_read_stats(pe_guard_stats *out)
 {
@@ -999,6 +1052,7 @@ void pe_guard_read_stats(pe_guard_stats *out)
     out->idle = atomic_load(&idle);
     out->unanswered = atomic_load(&unanswered);
     out->unguarded = atomic_load(&unguarded);
+    out->cut = atomic_load(&cut);
 }
 
 /* ---- in place of recv ---------------------------------------------------------------------------------------- */

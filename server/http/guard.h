@@ -14,7 +14,8 @@
  * What the HTTP door owes the guard:
  *     pe_guard_init          once, before MHD_start_daemon
  *     pe_guard_open, _close  from MHD_OPTION_NOTIFY_CONNECTION (the descriptor is still valid at CLOSED)
- *     pe_guard_busy          before MHD_queue_response or MHD_suspend_connection while the body is not complete
+ *     pe_guard_busy          before MHD_suspend_connection
+ *     pe_guard_answering     before MHD_queue_response: also the answer has a deadline
  *     pe_guard_done          from MHD_OPTION_NOTIFY_COMPLETED, for every request: answers are counted
  *     pe_guard_sweep         every 250 ms or so, from one thread
  *     MHD_OPTION_CONNECTION_MEMORY_LIMIT of at least pe_guard_memory(), so that libmicrohttpd has no limits of its own
@@ -54,19 +55,21 @@ typedef struct pe_guard_limits {
     uint64_t body;         /* bytes of content, chunked or not */
     uint32_t target;       /* bytes */
     uint32_t headers;      /* bytes after the request line, line ends included */
-    uint32_t header_count; /* fields; also cookies, which libmicrohttpd takes apart like fields */
+    uint32_t header_count; /* fields; also cookies, which libmicrohttpd takes apart like fields; no setting moves it */
     uint32_t arg_count;    /* query parameters: likewise */
     uint32_t header_ms;    /* from the first byte (first request: from the connection) to the end of the head */
     uint32_t body_ms;      /* from the end of the head; */
     uint32_t body_rate;    /*   more by one second per so many bytes received; 0: not at all */
+    uint32_t send_ms;      /* from the answer's begin to its last byte in the kernel; */
+    uint32_t send_rate;    /*   more by one second per so many bytes; 0: not at all */
     const pe_guard_route *routes;
     size_t nroutes;
 } pe_guard_limits;
 
 #define PE_GUARD_LIMITS_DEFAULT                                                                                         \
     {                                                                                                                   \
-        .body = 64u << 20, .target = 8192, .headers = 16384, .header_count = 100, .arg_count = 512, .header_ms = 10000, \
-        .body_ms = 30000, .body_rate = 65536                                                                            \
+        .body = 64u << 20, .target = 8192, .headers = 16384, .header_count = 128, .arg_count = 256, .header_ms = 10000, \
+        .body_ms = 30000, .body_rate = 65536, .send_ms = 30000, .send_rate = 65536                                      \
     }
 #define PE_GUARD_LINGER_MS 1000u
 
@@ -108,6 +111,7 @@ typedef enum pe_framing_reason {
 typedef struct pe_framing_fault {
     pe_framing_reason reason; /* PE_FRAMING_OK: no fault */
     bool bodyless;            /* the request is a HEAD: the answer has no content */
+    uint64_t id;              /* of the request, in the answer; the machine leaves it 0 */
     char field[64];           /* "Content-Length" as it was typed, or "request line", "target", "chunk", "body" */
     char value[64];           /* what was given; shortened with "..." */
     char allowed[96];         /* what would be right */
@@ -169,6 +173,7 @@ typedef struct pe_guard_stats {
     uint64_t idle;                        /* connections ended that never sent a byte within header_ms */
     uint64_t unanswered;                  /* faults whose answer the peer did not take */
     uint64_t unguarded;                   /* connections refused because there was no state for them */
+    uint64_t cut;                         /* connections ended because the peer did not take its answer in time */
 } pe_guard_stats;
 
 /* Copies the limits; the routes must live on. Before the first connection. */
@@ -182,11 +187,17 @@ void pe_guard_close(int fd);
 /* The request in progress needs no input for now: its deadline stops until libmicrohttpd reads again. Costs nothing
  * when the request is complete already, so call it always. False: the guard has answered; queue nothing, return MHD_NO. */
 bool pe_guard_busy(int fd);
+/* As busy, before MHD_queue_response of a content of `size` bytes: from now on the peer has send_ms and a second for every
+ * send_rate bytes until pe_guard_done; then the sweep shuts the descriptor, and libmicrohttpd closes. libmicrohttpd's own
+ * timer knows only idleness, which one byte a minute satisfies. */
+bool pe_guard_answering(int fd, uint64_t size);
 /* One request is over and its answer has left. */
 void pe_guard_done(int fd);
 
 uint64_t pe_guard_now(void);          /* [ms], monotonic: the guard's clock */
+uint64_t pe_guard_id(void);           /* of a request: unlike any other of this process, and likely of its neighbours */
 void pe_guard_sweep(uint64_t now_ms); /* deadlines, withheld faults, lingering connections */
+bool pe_guard_unread(void);           /* has some connection sent what has not been read, or not been answered? */
 void pe_guard_read_stats(pe_guard_stats *out);
 
 #endif

@@ -47,13 +47,15 @@ enum {
     SWEEP_MS = 250,
     PAUSE_MS = 50, /* until a listener that met EMFILE is tried again */
     ACCEPT_BURST = 64,
+    LAST_BURST = 16384, /* when the door closes: whole backlogs, but not for ever */
     FIRST_BODY = 4096,
     FREE_BODY = 64 << 10, /* larger bodies are charged to the memory budget */
     SAMPLE = 100          /* every so many requests one log line */
 };
 
-/* What an event is about: below WAKE a listener's place in the list. */
-enum { WAKE = 7, PARKED = 8 }; /* PARKED + descriptor */
+/* What an event is about: below WAKE a listener's place in the list; PARKED + descriptor, and above 32 bits the serial
+ * number of the parking, because an event may outlive its descriptor. */
+enum { WAKE = 7, PARKED = 8 };
 
 typedef struct listener {
     pe_http *http;
@@ -79,11 +81,13 @@ struct pe_http {
     atomic_bool stopping, ending; /* no more parking; the keeper ends */
     atomic_bool quiesce, quiet;   /* asked of the keeper; done by it */
     _Atomic int64_t tick_ns;      /* the keeper's last round */
-    atomic_int in_flight;         /* from the request line to the last byte */
-    atomic_int waiting;           /* between pe_wait_allowed and the end of the wait */
-    atomic_uint requests, id_high, id_low;
-    pthread_mutex_t lock; /* guards parked */
+    atomic_int adding;    /* accepted, and not yet with a thread of libmicrohttpd (or lost there for lack of memory) */
+    atomic_int in_flight; /* from the request line to the last byte */
+    atomic_int waiting;   /* between pe_wait_allowed and the end of the wait */
+    atomic_uint requests;
+    pthread_mutex_t lock; /* guards parked and parkings */
     pe_exchange *parked;
+    uint32_t parkings;          /* so far */
     pthread_mutex_t stats_lock; /* guards seen */
     pe_guard_stats seen;
 };
@@ -120,9 +124,11 @@ void pe_call_ended(pe_exchange *x) { ready(x); }
 static void park(pe_exchange *x)
 {
     pe_http *h = x->http;
-    struct epoll_event e = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = (uint64_t)x->fd + PARKED };
+    struct epoll_event e = { .events = EPOLLRDHUP | EPOLLONESHOT };
     pthread_mutex_lock(&h->lock);
     x->parked = true;
+    x->parking = ++h->parkings;
+    e.data.u64 = (uint64_t)x->parking << 32 | ((uint64_t)x->fd + PARKED);
     x->prev = NULL;
     x->next = h->parked;
     if (x->next)
@@ -205,15 +211,22 @@ static void cut(pe_exchange *x, posenc_status status)
     ready(x);
 }
 
-/* Something happened to a parked connection. */
-static void look_after(pe_http *h, int fd, uint32_t events)
+/* Has the client ended the connection, with nothing unread before the end? */
+static bool is_gone(int fd)
+{
+    char c;
+    ssize_t n = recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+/* Something happened to a connection in its parking of this number, which may be over. */
+static void look_after(pe_http *h, uint32_t parking, uint32_t events)
 {
     pthread_mutex_lock(&h->lock);
     pe_exchange *x = h->parked;
-    while (x && x->fd != fd)
+    while (x && x->parking != parking)
         x = x->next;
-    char c;
-    if (x && (events & (EPOLLHUP | EPOLLERR) || recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) <= 0))
+    if (x && (events & (EPOLLHUP | EPOLLERR) || is_gone(x->fd)))
         cut(x, PE_CANCELLED);
     pthread_mutex_unlock(&h->lock);
 }
@@ -225,9 +238,8 @@ static void make_id(pe_exchange *x)
     const char *theirs = pe_header(x, "X-Request-Id");
     if (theirs && pe_request_id_sane(theirs))
         snprintf(x->request_id, sizeof x->request_id, "%s", theirs);
-    else /* unlike any other of this process, and likely of its neighbours */
-        snprintf(x->request_id, sizeof x->request_id, "%08x%08x", atomic_load(&x->http->id_high),
-                 atomic_fetch_add(&x->http->id_low, 0x9e3779b1u));
+    else
+        snprintf(x->request_id, sizeof x->request_id, "%016llx", (unsigned long long)pe_guard_id());
 }
 
 static void set_method(pe_exchange *x, const char *method)
@@ -280,6 +292,27 @@ static void read_head(pe_exchange *x, const char *method)
     } else if (timeout) {
         x->deadline_ns = x->begun_ns + ns;
     }
+}
+
+void pe_drop_request(pe_exchange *x)
+{
+    if (x->request && x->request->r.digest[0]) /* for the log */
+        memcpy(x->asked.digest, x->request->r.digest, sizeof x->asked.digest);
+    pe_request_unref(x->request);
+    x->request = x->call.request = NULL;
+}
+
+void pe_let_go(pe_exchange *x)
+{
+    pe_drop_request(x);
+    pe_drop_body(x);
+    pe_representation_free(x->own);
+    pe_entry_unref(x->entry);
+    free(x->compressed);
+    x->own = NULL;
+    x->made = NULL;
+    x->entry = NULL;
+    x->compressed = NULL;
 }
 
 void pe_drop_body(pe_exchange *x)
@@ -342,13 +375,7 @@ static void take_body(pe_exchange *x, const char *bytes, size_t n)
     }
 }
 
-static enum MHD_Result work(pe_exchange *x)
-{
-    enum MHD_Result ret = x->refused ? pe_answer_error(x) : x->route->run(x);
-    if (!x->body && x->body_reserved) /* parsed: its copy is the request's */
-        pe_drop_body(x);
-    return ret;
-}
+static enum MHD_Result work(pe_exchange *x) { return x->refused ? pe_answer_error(x) : x->route->run(x); }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url, const char *method,
                                   const char *protocol, const char *upload, size_t *upload_size, void **context)
@@ -414,18 +441,16 @@ static const char *peer_of(pe_exchange *x, char *out, size_t size)
     return out;
 }
 
-static void log_request(pe_exchange *x, double seconds)
+static void log_request(pe_exchange *x, pe_level level, double seconds)
 {
     char peer[64];
-    const char *digest = x->request && x->request->r.digest[0] ? x->request->r.digest : x->asked.digest;
-    bool fault = x->status == 500;
-    pe_log(fault ? PE_ERROR : PE_INFO, "request", "request_id", x->request_id, "listener", x->admin ? "admin" : "http",
-           "method", x->method_name, "route", x->route ? x->route->path : "unmatched", "status",
-           posenc_text("%d", x->status).s, "duration_s", posenc_text("%.6f", seconds).s, "queue_s",
-           x->call.queue_s > 0 ? posenc_text("%.6f", x->call.queue_s).s : NULL, "bytes_in",
-           posenc_text("%llu", (unsigned long long)x->received).s, "bytes_out",
+    const char *digest = x->asked.digest;
+    pe_log(level, "request", "request_id", x->request_id, "listener", x->admin ? "admin" : "http", "method", x->method_name,
+           "route", x->route ? x->route->path : "unmatched", "status", posenc_text("%d", x->status).s, "duration_s",
+           posenc_text("%.6f", seconds).s, "queue_s", x->call.queue_s > 0 ? posenc_text("%.6f", x->call.queue_s).s : NULL,
+           "bytes_in", posenc_text("%llu", (unsigned long long)x->received).s, "bytes_out",
            posenc_text("%llu", (unsigned long long)x->sent).s, "encoding",
-           x->asked.encoding[0] && x->request ? x->asked.encoding : NULL, "cache_result", x->cache_word, "digest",
+           posenc_encoding_named(x->asked.encoding) ? x->asked.encoding : NULL, "cache_result", x->cache_word, "digest",
            digest[0] ? posenc_text("%.12s", digest).s : NULL, "peer", peer_of(x, peer, sizeof peer), "reason", x->reason,
            NULL);
 }
@@ -444,9 +469,12 @@ static void account(pe_exchange *x)
     pe_metrics_add(m, PE_posenc_http_requests_total, labels, 1);
     snprintf(labels, sizeof labels, "route=\"%s\"", route);
     pe_metrics_observe(m, PE_posenc_http_request_duration_seconds, labels, seconds);
-    bool sampled = atomic_fetch_add(&x->http->requests, 1) % SAMPLE == 0;
-    if (x->status >= 500 || seconds > 1 || sampled || pe_log_on(PE_DEBUG))
-        log_request(x, seconds);
+    bool theirs = x->status >= 400 && x->status < 500; /* malformed input is normal life */
+    bool sampled = !theirs && atomic_fetch_add(&x->http->requests, 1) % SAMPLE == 0;
+    bool told = !theirs && (x->status > 500 || seconds > 1 || sampled);
+    pe_level level = x->status == 500 ? PE_ERROR : told ? PE_INFO : PE_DEBUG;
+    if (pe_log_on(level))
+        log_request(x, level, seconds);
 }
 
 static void on_completed(void *cls, struct MHD_Connection *c, void **context, enum MHD_RequestTerminationCode why)
@@ -460,12 +488,8 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **context, en
     pe_http *h = x->http;
     unpark(x);
     account(x);
-    pe_drop_body(x);
-    pe_representation_free(x->own);
-    pe_entry_unref(x->entry);
+    pe_let_go(x);
     pe_entry_unref(x->call.entry);
-    pe_request_unref(x->request);
-    free(x->compressed);
     free(x->path);
     free(x);
     atomic_fetch_sub(&h->in_flight, 1);
@@ -479,6 +503,7 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **context, e
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         atomic_fetch_add(&l->open, 1);
         pe_guard_open(fd);
+        atomic_fetch_sub(&l->http->adding, 1);
     } else {
         pe_guard_close(fd);
         atomic_fetch_sub(&l->open, 1);
@@ -521,10 +546,10 @@ static void complain(listener *l, int error)
     pe_log(PE_ERROR, "accept_failed", "listener", l->address, "msg", strerror(error), NULL);
 }
 
-/* Takes what waits. False: out of descriptors or memory, try later. */
-static bool accept_some(listener *l)
+/* Takes what waits, at most so many. False: out of descriptors or memory, try later. */
+static bool accept_some(listener *l, int most)
 {
-    for (int i = 0; i < ACCEPT_BURST; i++) {
+    for (int i = 0; i < most; i++) {
         struct sockaddr_storage a;
         socklen_t n = sizeof a;
         int fd = accept4(l->fd, (struct sockaddr *)&a, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -537,8 +562,11 @@ static bool accept_some(listener *l)
             return false;
         }
         /* closes it where a limit of connections is reached */
-        if (MHD_add_connection(l->daemon, fd, (struct sockaddr *)&a, n) != MHD_YES)
-            pe_metrics_add(pe_service_metrics(l->http->service), PE_posenc_http_refused_total, "reason=\"CONNECTIONS\"", 1);
+        atomic_fetch_add(&l->http->adding, 1);
+        if (MHD_add_connection(l->daemon, fd, (struct sockaddr *)&a, n) == MHD_YES)
+            continue;
+        atomic_fetch_sub(&l->http->adding, 1);
+        pe_metrics_add(pe_service_metrics(l->http->service), PE_posenc_http_refused_total, "reason=\"CONNECTIONS\"", 1);
     }
     return true;
 }
@@ -555,6 +583,9 @@ static void count_refusals(pe_http *h)
         if (more)
             pe_metrics_add(pe_service_metrics(h->service), PE_posenc_http_refused_total, labels, (double)more);
     }
+    if (now.cut > h->seen.cut)
+        pe_metrics_add(pe_service_metrics(h->service), PE_posenc_http_refused_total, "reason=\"SLOW_READER\"",
+                       (double)(now.cut - h->seen.cut));
     h->seen = now;
     pthread_mutex_unlock(&h->stats_lock);
 }
@@ -564,7 +595,7 @@ static void close_listeners(pe_http *h)
     for (int i = 0; i < h->nlisteners; i++) {
         listener *l = &h->at[i];
         epoll_ctl(h->epoll, EPOLL_CTL_DEL, l->fd, NULL);
-        accept_some(l);             /* who has connected already is served */
+        accept_some(l, LAST_BURST); /* who has connected already is served */
         shutdown(l->fd, SHUT_RDWR); /* who comes now is refused at once, and does not wait in a backlog */
     }
     atomic_store(&h->quiet, true);
@@ -587,12 +618,12 @@ static void *keep(void *arg)
                 watch_listener(&h->at[i], true);
         for (int i = 0; i < n; i++) {
             uint64_t which = event[i].data.u64;
-            if (which < (uint64_t)h->nlisteners && !accept_some(&h->at[which]))
+            if (which < (uint64_t)h->nlisteners && !accept_some(&h->at[which], ACCEPT_BURST))
                 watch_listener(&h->at[which], false);
             else if (which == WAKE)
                 eventfd_read(h->wake, &(eventfd_t){ 0 });
             else if (which >= PARKED)
-                look_after(h, (int)(which - PARKED), event[i].events);
+                look_after(h, (uint32_t)(which >> 32), event[i].events);
         }
         if (atomic_load(&h->quiesce) && !atomic_load(&h->quiet))
             close_listeners(h);
@@ -723,8 +754,6 @@ static bool start_threads(pe_http *h)
     limits.body = (uint64_t)c->max_body;
     limits.target = (uint32_t)c->max_target;
     limits.headers = (uint32_t)c->max_headers;
-    limits.header_count = 64;
-    limits.arg_count = 128;
     limits.header_ms = (uint32_t)c->header_ms;
     limits.body_ms = (uint32_t)c->body_ms;
     pe_guard_init(&limits);
@@ -746,7 +775,6 @@ static bool start_threads(pe_http *h)
 pe_http *pe_http_start(pe_service *s, posenc_error *err)
 {
     pe_http *h = calloc(1, sizeof *h);
-    struct timespec t;
     if (!h) {
         no_memory(err);
         return NULL;
@@ -758,9 +786,6 @@ pe_http *pe_http_start(pe_service *s, posenc_error *err)
     pthread_mutex_init(&h->stats_lock, NULL);
     pthread_mutex_init(&h->sizes.lock, NULL);
     pe_guard_read_stats(&h->seen);
-    clock_gettime(CLOCK_REALTIME, &t);
-    atomic_store(&h->id_high, (unsigned)t.tv_sec ^ (unsigned)getpid() << 16);
-    atomic_store(&h->id_low, (unsigned)t.tv_nsec);
     atomic_store(&h->tick_ns, pe_now_ns());
     posenc_status st = open_listener(h, 0, "http", h->config->http, err);
     if (!st && h->config->admin)
@@ -790,8 +815,9 @@ void pe_http_quiesce(pe_http *h)
 
 bool pe_http_drain(pe_http *h, int64_t deadline_ns)
 {
-    while (atomic_load(&h->in_flight) && pe_now_ns() < deadline_ns)
-        nap();
+    /* twice in a row, because between reading and counting there is a moment */
+    for (int quiet = 0; quiet < 2 && pe_now_ns() < deadline_ns; nap())
+        quiet = atomic_load(&h->in_flight) || atomic_load(&h->adding) || pe_guard_unread() ? 0 : quiet + 1;
     return !atomic_load(&h->in_flight);
 }
 

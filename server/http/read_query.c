@@ -284,11 +284,14 @@ posenc_status pe_read_request(pe_exchange *x)
 
 static const char *output_at(const void *shape, size_t i) { return ((const posenc_result *)shape)->tensor[i].name; }
 
-static posenc_status select_one(pe_exchange *x, const posenc_result *shape, const char *name)
+/* `field` is what names it: the path's tensor, or an element of the list. */
+static posenc_status select_one(pe_exchange *x, const posenc_result *shape, const char *field, const char *name)
 {
     posenc_selection *sel = &x->asked.selection;
     for (int i = 0; i < shape->ntensors; i++)
         if (!strcmp(shape->tensor[i].name, name)) {
+            if (sel->tensors >> i & 1)
+                return posenc_fail(&x->error, PE_INVALID, "DUPLICATE_PARAMETER", field, name, "each output once");
             sel->tensors |= 1u << i;
             return PE_OK;
         }
@@ -300,7 +303,7 @@ static posenc_status select_one(pe_exchange *x, const posenc_result *shape, cons
         int n = snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", shape->tensor[i].name);
         used += n > 0 ? (size_t)n : 0;
     }
-    return posenc_fail(&x->error, PE_NOT_FOUND, "UNKNOWN_TENSOR", "tensor", name, near ? "did you mean %s?" : "one of: %s",
+    return posenc_fail(&x->error, PE_NOT_FOUND, "UNKNOWN_TENSOR", field, name, near ? "did you mean %s?" : "one of: %s",
                        near ? near : names);
 }
 
@@ -310,14 +313,19 @@ posenc_status pe_select(pe_exchange *x, const posenc_result *shape)
     posenc_status st = PE_OK;
     a->selection.tensors = 0;
     if (a->tensor[0])
-        st = select_one(x, shape, a->tensor);
-    char list[sizeof a->tensors], *save = NULL;
-    memcpy(list, a->tensors, sizeof list);
-    for (char *name = strtok_r(list, ",", &save); name; name = strtok_r(NULL, ",", &save))
-        st = graver(st, select_one(x, shape, name));
+        st = select_one(x, shape, "tensor", a->tensor);
+    char list[sizeof a->tensors], *rest = a->tensors[0] ? memcpy(list, a->tensors, sizeof list) : NULL;
+    for (size_t k = 0; rest && !x->error.dropped; k++) {
+        char *name = strsep(&rest, ",");
+        posenc_short field = posenc_text("tensors[%zu]", k);
+        st = graver(st, *name ? select_one(x, shape, field.s, name)
+                              : posenc_fail(&x->error, PE_INVALID, bad, field.s, "(empty)", "the name of an output"));
+    }
     if (a->selection.tensors == (1u << shape->ntensors) - 1) /* all is all: one tag, one container */
         a->selection.tensors = 0;
     if (a->format == PE_json)
         a->selection.json_limit = pe_service_config(x->service)->max_json_elements;
+    if (a->format == PE_csv)
+        a->selection.csv_limit = pe_service_config(x->service)->max_csv_elements;
     return st;
 }

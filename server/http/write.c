@@ -56,12 +56,13 @@ static enum MHD_Result finish(pe_exchange *x, reply *a, int status)
     if (pe_service_phase(x->service) == PE_DRAINING)
         header(a, "Connection", "close");
     enum MHD_Result ok = MHD_NO;
-    if (!a->failed && pe_guard_busy(x->fd))
+    if (!a->failed && pe_guard_answering(x->fd, x->sent))
         ok = MHD_queue_response(x->connection, (unsigned)status, a->r);
     MHD_destroy_response(a->r);
     if (ok == MHD_YES) {
         x->status = status;
         x->answered = true;
+        pe_let_go(x);
     }
     return ok;
 }
@@ -202,7 +203,7 @@ const pe_representation *pe_made_already(pe_exchange *x)
     pthread_mutex_lock(&e->lock);
     const pe_representation *r = e->representations;
     while (r && (r->format != x->asked.format || r->selection.tensors != sel->tensors || r->selection.data != sel->data ||
-                 r->selection.json_limit != sel->json_limit))
+                 r->selection.json_limit != sel->json_limit || r->selection.csv_limit != sel->csv_limit))
         r = r->next;
     pthread_mutex_unlock(&e->lock);
     return r;
@@ -302,11 +303,11 @@ static void put_result(reply *a, pe_exchange *x, const char *digest, const posen
     snprintf(text, sizeof text, "%s%s", x->asked.pinned ? immutable : fresh, sized ? ", no-transform" : "");
     header(a, "Cache-Control", text);
     header(a, "Vary", "Accept-Encoding");
-    header(a, "Cache-Status",
-           !word || !strcmp(word, "miss") ? "posenc; fwd=miss"
-           : !strcmp(word, "hit")         ? "posenc; hit; detail=memory"
-           : !strcmp(word, "digest")      ? "posenc; hit; detail=digest"
-                                          : "posenc; fwd=miss; collapsed");
+    if (word)
+        header(a, "Cache-Status",
+               !strcmp(word, "hit")    ? "posenc; hit; detail=memory"
+               : !strcmp(word, "miss") ? "posenc; fwd=miss"
+                                       : "posenc; fwd=miss; collapsed");
     header(a, "Posenc-Digest", digest);
     put_timing(a, x);
     put_location(a, x, digest);

@@ -153,7 +153,6 @@ def test_bad_selections(client, case):
         assert {v.field for v in d["BadRequest"].field_violations} == fields
 
 
-@pytest.mark.xfail(strict=True, reason="REST still says `tensor`, and takes a name twice: when it does not, this mark goes")
 @pytest.mark.parametrize("case", SELECTIONS, ids=range(len(SELECTIONS)))
 def test_bad_selections_over_rest(server, case):
     """and over REST."""

@@ -165,6 +165,12 @@ def test_repeated_list(server):
     assert a[0] == b[0] == 200 and a[2] == b[2]
 
 
+def test_long_numbers_are_read_whole(server):
+    a = get(server, f"/v1/encodings/sinusoidal.npy?embedding_dim=4&positions=1{'0' * 70}e-68,-0.{'0' * 70}3e71")
+    b = get(server, "/v1/encodings/sinusoidal.npy?embedding_dim=4&positions=100,-3")
+    assert a[0] == b[0] == 200 and a[2] == b[2] and a[1]["ETag"] == b[1]["ETag"]
+
+
 # ---- POST ----
 
 GRAPH = {"num_nodes": 5, "edge_index": [[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]]}
@@ -245,9 +251,9 @@ def test_head_and_304_have_the_length_of_200(server, ext):
     target = f"/v1/encodings/sinusoidal.{ext}?embedding_dim=4&num_positions=7&offset={n}"
     before = server.metric("posenc_computations_total")
     head = ask(server, "HEAD", target)
-    assert head[0] == 200 and head[2] == b"" and "Repr-Digest" not in head[1]
+    assert head[0] == 200 and head[2] == b"" and "Repr-Digest" not in head[1] and "Cache-Status" not in head[1]
     not_modified = get(server, target, If_None_Match=head[1]["ETag"])
-    assert not_modified[0] == 304 and not_modified[2] == b""
+    assert not_modified[0] == 304 and not_modified[2] == b"" and "Cache-Status" not in not_modified[1]
     assert server.metric("posenc_computations_total") == before      # from the digest alone
     status, headers, data = get(server, target)
     assert status == 200 and headers["ETag"] == head[1]["ETag"]
@@ -255,7 +261,8 @@ def test_head_and_304_have_the_length_of_200(server, ext):
         assert r[1]["Content-Length"] == str(len(data))
         for name in ("ETag", "Cache-Control", "Vary", "Posenc-Digest", "Content-Type", "Accept-Ranges"):
             assert r[1][name] == headers[name], name
-    assert ask(server, "HEAD", target)[1]["Repr-Digest"] == headers["Repr-Digest"]
+    again = ask(server, "HEAD", target)[1]
+    assert again["Repr-Digest"] == headers["Repr-Digest"] and again["Cache-Status"] == "posenc; hit; detail=memory"
 
 
 @pytest.mark.parametrize("ext", TEXT)
@@ -506,17 +513,51 @@ def test_request_id(server):
     r = get(server, "/nope", X_Request_Id='a"b')
     assert re.fullmatch(r"[0-9a-f]{16}", r[1]["X-Request-Id"])
     assert json.loads(r[2])["instance"] == "urn:posenc:request:" + r[1]["X-Request-Id"]
+    ids = {r[1]["X-Request-Id"]}
+    for target in ("/livez%00", "/livez", "/livez%00"):          # the guard's answers and the door's: one sequence
+        r = get(server, target)
+        assert re.fullmatch(r"[0-9a-f]{16}", r[1]["X-Request-Id"])
+        ids.add(r[1]["X-Request-Id"])
+        assert r[0] == 200 or json.loads(r[2])["instance"] == "urn:posenc:request:" + r[1]["X-Request-Id"]
+    assert len(ids) == 4
 
 
 def test_too_many_headers(server):
     r = ask(server, "GET", "/livez", headers={f"X-{i}": "y" * 300 for i in range(60)})
-    assert r[0] == 431 and json.loads(r[2])["reason"] == "LIMIT_EXCEEDED"
+    assert r[0] == 431 and json.loads(r[2])["reason"] == "LIMIT_EXCEEDED" and "(setting max_headers)" in json.loads(r[2])["errors"][0]["allowed"]
+    r = ask(server, "GET", "/livez", headers={f"X-{i}": "y" for i in range(128)})    # and Host
+    assert r[0] == 431 and json.loads(r[2])["errors"][0]["allowed"] == "at most 128 headers (fixed)"
+
+
+def test_faults_name_settings_that_exist(start_server):
+    """Every setting that an answer of the guard names is one of the daemon's."""
+    s = start_server("--max-target", "256", "--max-headers", "1024", "--max-body", "1024", "--header-ms", "100", "--body-ms", "100")
+    limits = json.loads(get(s, "/v1/capabilities")[2])["limits"]
+    named = set()
+    for raw in (b"GET /" + b"x" * 300, b"GET / HTTP/1.1\r\nX: " + b"y" * 1100, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n",
+                b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n800\r\n", b"GET / HT", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n"):
+        with socket.create_connection(tuple(s.http.split(":")), timeout=10) as c:
+            c.sendall(raw)
+            r = http.client.HTTPResponse(c)
+            r.begin()
+            named.update(re.findall(r"\(setting (\w+)\)", json.loads(r.read())["errors"][0]["allowed"]))
+    assert named == {"max_target", "max_headers", "max_body", "header_ms", "body_ms"} and named <= set(limits)
+
+
+def test_client_errors_cost_no_log_line(start_server):
+    s = start_server()
+    with requests.Session() as c:
+        for _ in range(350):
+            assert c.get(s.url + "/v1/encodings/sinusoidal.npy?embedding_dim=x").status_code == 400
+            c.get(s.url + "/livez")
+    lines = [x for x in s.log.read_text().splitlines() if "event=request" in x]
+    assert lines and not [x for x in lines if " status=4" in x]
 
 
 def test_longest_request_is_served(server):
     """All limits reached at once, and none of libmicrohttpd's own."""
-    target = "/v1/encodings/sinusoidal.npy?" + "&".join(f"x{i}=1" for i in range(100)) + "&" + "y" * 7000
-    headers = {f"X-{i}": "z" * 300 for i in range(45)}
+    target = "/v1/encodings/sinusoidal.npy?" + "&".join(f"x{i}=1" for i in range(255)) + "&" + "y" * 6000
+    headers = {f"X-{i}": "z" * 110 for i in range(126)}
     status, h, data = ask(server, "GET", target, headers=headers)
     assert status == 400 and h["Content-Type"] == "application/problem+json" and len(json.loads(data)["errors"]) == 8
 
@@ -630,6 +671,16 @@ def test_slow_reader_gets_all(server):
     assert b"Repr-Digest: sha-256=:" + base64.b64encode(h.digest()) + b":" in head
 
 
+def test_unread_answers_hold_no_input(server):
+    """While a client does not take its answer, what it has sent is given back."""
+    n = fresh()
+    s = raw_post(server, "/v1/encodings/sinusoidal.bin", json.dumps({"embedding_dim": 64, "positions": list(range(n, n + 200000))}).encode())
+    assert s.recv(12) == b"HTTP/1.1 200"
+    wait_for(lambda: server.metric("posenc_cache_reserved_bytes") == 0)
+    assert server.metric("posenc_http_in_flight") >= 2       # it, and the one that asks
+    s.close()
+
+
 # ---- limits of connections ----
 
 def test_descriptors_run_out(start_server):
@@ -702,3 +753,57 @@ def test_stop_lets_running_requests_finish(start_server):
     r.begin()
     assert r.status == 200 and r.headers["Connection"] == "close" and len(r.read()) > 128
     c.close()
+
+
+def test_leaving_then_draining(start_server):
+    """Leaving: not ready, everything is served. Draining: what is cached is still served, each answer ends its connection."""
+    s = start_server("--drain-delay-ms", "700", "--drain-timeout-ms", "60000")
+    c = [http.client.HTTPConnection(s.http, timeout=20) for _ in range(3)]
+
+    def on(i, target):
+        c[i].request("GET", target)
+        r = c[i].getresponse()
+        return r.status, r.headers, r.read()
+    for i in range(3):
+        assert on(i, PATH)[0] == 200
+    running = raw_post(s, "/v1/encodings/laplacian/eigenvalues.npy", slow(fresh(), 230))
+    wait_for(lambda: s.metric("posenc_computations_total", encoding="laplacian") > 0, 30)
+    s.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: on(0, "/readyz")[0] == 503)
+    for target in (PATH, f"/v1/encodings/sinusoidal.npy?embedding_dim=4&num_positions=7&offset={fresh()}"):
+        status, headers, _ = on(0, target)
+        assert status == 200 and "Connection" not in headers
+    assert get(s, "/livez")[0] == 200        # on a new connection
+    wait_for(lambda: "draining" in on(0, "/readyz?verbose")[2].decode())
+    status, headers, data = on(1, PATH)
+    assert status == 200 and headers["Connection"] == "close" and len(data) == 248
+    status, headers, _ = on(2, f"/v1/encodings/sinusoidal.npy?embedding_dim=4&num_positions=7&offset={fresh()}")
+    assert status == 503 and headers["Connection"] == "close" and headers["Retry-After"] == "1"
+    r = http.client.HTTPResponse(running, method="POST")
+    r.begin()
+    assert r.status == 200 and r.headers["Connection"] == "close"
+    running.close()
+    assert s.process.wait(60) == 0
+
+
+def test_backlog_is_served_at_the_end(start_server):
+    """Who had connected before the door closed gets an answer, however many waited."""
+    s = start_server("--drain-timeout-ms", "5000", "--drain-delay-ms", "0")
+    target = tuple(s.http.split(":"))
+    s.process.send_signal(signal.SIGSTOP)
+    waiting = []
+    for _ in range(200):
+        c = socket.create_connection(target, timeout=20)
+        c.sendall(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
+        waiting.append(c)
+    s.process.send_signal(signal.SIGTERM)
+    s.process.send_signal(signal.SIGCONT)
+    answers = []
+    for c in waiting:
+        try:
+            answers.append(c.recv(12))
+        except ConnectionResetError:
+            answers.append(b"reset")
+        c.close()
+    assert set(answers) == {b"HTTP/1.1 200"}
+    assert s.process.wait(30) == 0

@@ -21,6 +21,8 @@ static const pe_guard_limits limits = {
     .header_ms = 1000,
     .body_ms = 2000,
     .body_rate = 10,
+    .send_ms = 3000,
+    .send_rate = 10,
     .routes = routes,
     .nroutes = 1,
 };
@@ -266,9 +268,12 @@ START_TEST(test_answer)
 
     pe_framing_init(&f, 0);
     ck_assert(!pe_framing_feed(&f, bad, sizeof bad - 1, &limits, 0));
+    f.fault.id = 0xab;
     ck_assert_uint_eq(pe_framing_answer(&f.fault, 784111777, out, sizeof out), strlen(out));
     ck_assert_ptr_eq(strstr(out, "HTTP/1.1 400 Bad Request\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"), out);
     ck_assert_ptr_nonnull(strstr(out, "\r\nConnection: close\r\n"));
+    ck_assert_ptr_nonnull(strstr(out, "\r\nX-Request-Id: 00000000000000ab\r\n"));
+    ck_assert_ptr_nonnull(strstr(out, "\"instance\":\"urn:posenc:request:00000000000000ab\""));
     ck_assert_ptr_nonnull(strstr(out, "\"reason\":\"MALFORMED_CONTENT_LENGTH\""));
     ck_assert_ptr_nonnull(strstr(out, "\"field\":\"Content-Length\",\"value\":\"\\\"\""));
     body = strstr(out, "\r\n\r\n");
@@ -317,6 +322,62 @@ START_TEST(test_sweep)
 }
 END_TEST
 
+/* An answer that does not leave in time ends the connection; one that does leaves no deadline behind. */
+START_TEST(test_answer_deadline)
+{
+    pe_guard_stats before, after;
+    char c;
+    int fd[2];
+
+    pe_guard_init(&limits);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    pe_guard_read_stats(&before);
+    ck_assert(pe_guard_open(fd[0]));
+    ck_assert(pe_guard_answering(fd[0], 50)); /* 3 s, and 5 for 50 bytes */
+    const uint64_t now = pe_guard_now();
+    pe_guard_done(fd[0]);
+    pe_guard_sweep(now + 9000);
+    ck_assert(pe_guard_answering(fd[0], 50));
+    pe_guard_sweep(now + 7000);
+    pe_guard_read_stats(&after);
+    ck_assert_uint_eq(after.cut, before.cut);
+    ck_assert_int_eq(recv(fd[1], &c, 1, MSG_DONTWAIT), -1); /* open */
+    pe_guard_sweep(now + 9000);
+    pe_guard_sweep(now + 9500);
+    pe_guard_read_stats(&after);
+    ck_assert_uint_eq(after.cut, before.cut + 1);
+    ck_assert_int_eq(recv(fd[1], &c, 1, MSG_DONTWAIT), 0);
+    ck_assert_int_eq(send(fd[0], "x", 1, MSG_NOSIGNAL), -1);
+    pe_guard_close(fd[0]);
+    close(fd[0]);
+    close(fd[1]);
+}
+END_TEST
+
+/* Faults name the settings of config.c, and say where there is none. */
+START_TEST(test_names_of_limits)
+{
+    static const struct {
+        const char *bytes, *allowed;
+    } t[] = { { "GET /" TEN TEN TEN TEN " HTTP/1.1\r\n", "at most 40 bytes (setting max_target)" },
+              { GET "A: " TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN,
+                "at most 160 bytes (setting max_headers)" },
+              { "GET /?a&b&c&d HTTP/1.1\r\n", "at most 3 query parameters (fixed)" },
+              { GET "A: \r\nB: \r\nC: \r\nD: \r\n\r\n", "at most 4 headers (fixed)" },
+              { GET "Cookie: a;b;c;d;e\r\n\r\n", "at most 4 cookies (fixed)" },
+              { POST "Content-Length: 101\r\n\r\n", "at most 100 bytes (setting max_body)" },
+              { CHUNKED "65\r\n", "at most 100 bytes (setting max_body)" } };
+
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+        pe_framing f;
+
+        pe_framing_init(&f, 0);
+        ck_assert(!pe_framing_feed(&f, t[i].bytes, strlen(t[i].bytes), &limits, 0));
+        ck_assert_str_eq(f.fault.allowed, t[i].allowed);
+    }
+}
+END_TEST
+
 Suite *guard_suite(void)
 {
     Suite *s = suite_create("guard");
@@ -328,6 +389,8 @@ Suite *guard_suite(void)
     tcase_add_test(t, test_deadlines);
     tcase_add_test(t, test_answer);
     tcase_add_test(t, test_sweep);
+    tcase_add_test(t, test_answer_deadline);
+    tcase_add_test(t, test_names_of_limits);
     suite_add_tcase(s, t);
     return s;
 }
