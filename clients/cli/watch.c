@@ -48,7 +48,8 @@ void watch_start(watch *w, posenc_context *ctx, double deadline_s)
     sigaction(SIGTERM, &a, NULL);
     *w = (watch){ .start_s = now_s(), .bar = isatty(STDERR_FILENO) != 0 };
     w->deadline_s = deadline_s > 0 ? w->start_s + deadline_s : 0;
-    *ctx = (posenc_context){ .stop = stop, .progress = progress, .user = w };
+    const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE); /* more would be killed */
+    *ctx = (posenc_context){ .stop = stop, .progress = progress, .user = w, .memory_limit = memory };
 }
 
 void watch_clear(watch *w)

@@ -227,6 +227,18 @@ posenc_status posenc_set_tensor(const posenc_table *t, const posenc_param *row, 
 
 static bool number(const char *s, double *out) { return pe_parse_number(s, strlen(s), out); }
 
+/* A whole number, written out, that no float64 holds: to round it would be to compute something else. */
+static bool inexact(const char *s, size_t n, double v)
+{
+    char text[32];
+    s += n > 0 && (*s == '-' || *s == '+') ? (n--, 1) : 0;
+    while (n > 1 && *s == '0')
+        s++, n--;
+    if (n < 16 || n > 24 || strspn(s, "0123456789") < n)
+        return false;
+    return snprintf(text, sizeof text, "%.0f", fabs(v)) != (int)n || memcmp(text, s, n) != 0;
+}
+
 static bool integer(const char *s, int64_t *out)
 {
     char *end;
@@ -254,7 +266,7 @@ static posenc_status set_list(const posenc_table *t, const posenc_param *row, vo
         return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", row->name, posenc_text("%zu elements", n).s, "fewer elements");
     for (size_t i = 0; i < n; i++) {
         size_t len = strcspn(s, ",");
-        if (!pe_parse_number(s, len, &v[i])) {
+        if (!pe_parse_number(s, len, &v[i]) || inexact(s, len, v[i])) {
             posenc_status st = take(t, row, params, err);
             char words[200];
             return st ? st
@@ -279,7 +291,7 @@ posenc_status posenc_set_text(const posenc_table *t, const posenc_param *row, vo
     bool whole = strlen(s) == n;
     if (row->kind == PE_T_INT && whole && integer(s, &i))
         return posenc_set_int(t, row, params, i, err);
-    if (row->kind == PE_T_REAL && whole && number(s, &d))
+    if (row->kind == PE_T_REAL && whole && number(s, &d) && !inexact(s, n, d))
         return posenc_set_real(t, row, params, d, err);
     if (row->kind == PE_T_REAL && (row->flags & PE_NAN) && whole && (!strcmp(s, "nan") || !strcmp(s, "NaN")))
         return posenc_set_real(t, row, params, (double)NAN, err);

@@ -239,6 +239,7 @@ typedef struct spectrum {
     pe_pairs *pairs; /* (components) the rest, as far as asked for */
     double *scratch; /* (n) */
     bool loops, negative;
+    int exponent; /* the weights in csr are the client's times 2^-exponent */
     pe_pace pace;
 } spectrum;
 
@@ -260,6 +261,32 @@ static void spectrum_fini(spectrum *s)
 }
 
 static double weight(const pe_csr *c, int64_t arc) { return c->weight ? c->weight[arc] : 1; }
+
+/* Very small and very large weights are brought near 1 by a power of two, which rounds nothing: widths of clusters and
+ * bounds of residuals are meant for such, and degrees and their roots stay in range. sym and rw do not see it; the
+ * eigenvalues and residuals of none are scaled back where they are written. */
+static posenc_status normalize_weights(spectrum *s)
+{
+    pe_csr *a = &s->csr;
+    double max = 0;
+    posenc_status st = PE_OK;
+    for (int64_t j = 0; a->weight && j < a->arcs && !st; j++) {
+        max = larger(max, fabs(a->weight[j]));
+        st = pe_pace_add(&s->pace, 2);
+    }
+    if (st || max == 0 || (max >= 0.5 && max < 0x1p64))
+        return st;
+    frexp(max, &s->exponent);
+    for (int64_t u = 0; u < a->n && !st; u++) {
+        a->degree[u] = 0;
+        for (int64_t j = a->ptr[u]; j < a->ptr[u + 1]; j++) {
+            a->weight[j] = ldexp(a->weight[j], -s->exponent);
+            a->degree[u] += fabs(a->weight[j]);
+        }
+        st = pe_pace_add(&s->pace, 8 * (a->ptr[u + 1] - a->ptr[u]) + 8);
+    }
+    return st;
+}
 
 /* Gives the nodes of component c signs such that every edge joins s_u s_v = sign of its weight; *yes: there are such.
  * The signs are left in unit, 0 before. */
@@ -338,7 +365,7 @@ static posenc_status spectrum_init(const laplacian *p, const posenc_graph *graph
                                      .duplicate_edges = p->duplicate_edges,
                                      .allow_negative = p->allow_negative };
     posenc_status st = pe_csr_build(graph, g, &options, &s->csr, ctx, err);
-    if (st)
+    if (st || (st = normalize_weights(s)))
         return st;
     const pe_csr *a = &s->csr;
     size_t n = (size_t)a->n + 1, nc = (size_t)a->ncomponents + 1;
@@ -691,7 +718,7 @@ static posenc_status random_walk_vector(spectrum *s, double *v, int64_t n, int64
         st = pe_pace_add(&s->pace, 16);
     }
     for (int64_t i = 0; i < n && !st; i++) {
-        v[i] /= larger(sqrt(sum), 1e-12);
+        v[i] /= sum > 0 ? sqrt(sum) : 1;
         st = pe_pace_add(&s->pace, 8);
     }
     return st;
@@ -797,6 +824,10 @@ static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonica
             if (a >= zeros) { /* null vectors are exact */
                 out->determined[j] = out->determined[j] && whole && gap > 1e6 * out->residual[j];
                 out->loose = out->loose || (whole && gap < tol);
+            }
+            if (p->normalization == NONE) {
+                out->value[j] = ldexp(out->value[j], s->exponent);
+                out->residual[j] = ldexp(out->residual[j], s->exponent);
             }
             if (p->normalization == RW && (st = random_walk_vector(s, v, n, origin)))
                 goto done;

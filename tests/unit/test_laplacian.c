@@ -754,6 +754,36 @@ START_TEST(cancelled)
 }
 END_TEST
 
+/* Weights far from 1: the spectrum of none scales with them; its vectors, sym and rw do not see them but for signs, since
+ * the order of colours may depend on weights. */
+START_TEST(scaled_weights)
+{
+    static const double factors[] = { 1e-9, 1e-170, 1e-310, 1e30, 1e150 };
+    static const char *const queries[] = { "k=4&dtype=float64&skip=none&normalization=none",
+                                           "k=4&dtype=float64&skip=none&normalization=sym",
+                                           "k=4&dtype=float64&skip=none&normalization=rw" };
+    for (size_t q = 0; q < 3; q++) {
+        graph *one = new_graph(4), *other = new_graph(4);
+        for (int i = 0; i < 3; i++) {
+            add_weight(one, i, i + 1, 1);
+            add_weight(other, i, i + 1, factors[_i]);
+        }
+        posenc_answer a = ask(one, queries[q]), b = ask(other, queries[q]);
+        for (int j = 0; j < 4; j++) {
+            double want = get(&a, "eigenvalues", j) * (q == 0 ? factors[_i] : 1);
+            ck_assert_double_le(fabs(get(&b, "eigenvalues", j) - want), 1e-12 * (q == 0 ? factors[_i] : 1));
+            ck_assert_double_le(get(&b, "residuals", j), 1e-12 * (q == 0 ? factors[_i] : 1));
+        }
+        for (int i = 0; i < 16; i++)
+            ck_assert_double_le(fabs(fabs(get(&a, "eigenvectors", i)) - fabs(get(&b, "eigenvectors", i))), 1e-12);
+        posenc_answer_fini(&a);
+        posenc_answer_fini(&b);
+        free(one);
+        free(other);
+    }
+}
+END_TEST
+
 Suite *laplacian_suite(void)
 {
     Suite *s = suite_create("laplacian");
@@ -782,6 +812,7 @@ Suite *laplacian_suite(void)
     tcase_add_test(c, relabelling_permutes_rows);
     tcase_add_test(c, batch_is_its_members);
     tcase_add_test(c, one_bad_graph);
+    tcase_add_loop_test(c, scaled_weights, 0, 5);
     tcase_add_test(c, larger_graph);
     tcase_add_test(c, cancelled);
     suite_add_tcase(s, c);
