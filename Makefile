@@ -45,7 +45,7 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: FORCE install all lib objects digests test unit fuzz-bins bench-bins run check fresh container fuzz soak bench format lint new docs clean help deps
+.PHONY: FORCE install all lib objects digests test unit fuzz-bins bench-bins run check fresh container fuzz soak bench format lint new message docs clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
@@ -178,6 +178,10 @@ lint:
 ## new: starts a new encoding, NAME=foo
 new:
 	@tests/tools/new-encoding.sh '$(NAME)'
+
+## message: the protobuf message of an encoding from its table, NAME=foo
+message: $O/posenc
+	@$O/posenc describe '$(NAME)' | tests/tools/message.py
 
 ## docs: every encoding with its parameters, as the command says it
 docs: $O/posenc

@@ -261,6 +261,7 @@ typedef struct posenc_cost {
 /* An encoding is this constant and four functions; everything else reads it. */
 typedef struct posenc_encoding {
     const char *name, *family, *title, *source;
+    const char *formula; /* the definition as plain text, lines of at most 110 characters: the letters are row names */
     const char *example; /* a valid query string: documentation, smoke test, fuzz seed */
     int revision;        /* goes up when the numbers change */
     posenc_input input;

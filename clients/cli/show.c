@@ -160,6 +160,12 @@ void show_help(js d)
     member(d, "name", name, sizeof name);
     printf("posenc %s - %s\n", name, member(d, "title", text, sizeof text));
     printf("source: %s\n", member(d, "source", text, sizeof text));
+    printf("\n");
+    for (const char *p = member(d, "formula", text, sizeof text); *p;) {
+        int n = (int)strcspn(p, "\n");
+        printf("  %.*s\n", n, p);
+        p += n + (p[n] == '\n');
+    }
     printf("\nparameters\n");
     for (js_walk w = js_begin(js_member(d, "parameters")); js_next(&w, NULL, &e);)
         show_parameter(e);

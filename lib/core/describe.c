@@ -157,9 +157,10 @@ static json_t *describe(const posenc_encoding *e)
         json_array_append_new(
             outputs, json_pack("{s:s, s:s, s:s, s:s}", "name", e->outputs[i].name, "shape", e->outputs[i].shape, "dtype",
                                e->outputs[i].dtype ? e->outputs[i].dtype : "dtype", "doc", e->outputs[i].doc));
-    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:o}", "name", e->name, "family", e->family, "title",
-                          e->title, "revision", e->revision, "input", e->input == PE_GRAPH ? "graph" : "none", "source",
-                          e->source, "example", e->example, "parameters", params, "outputs", outputs);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:o}", "name", e->name, "family", e->family,
+                          "title", e->title, "formula", e->formula, "revision", e->revision, "input",
+                          e->input == PE_GRAPH ? "graph" : "none", "source", e->source, "example", e->example, "parameters",
+                          params, "outputs", outputs);
     if (o && e->input == PE_GRAPH)
         json_object_set_new(o, "example_graph", example_graph());
     return o;

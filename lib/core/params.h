@@ -14,6 +14,9 @@
 
 #define PE_ROW(T, m, k, ctype) \
     .name = #m, .kind = k, .offset = offsetof(T, m) + 0 * sizeof(char[_Generic(((T *)0)->m, ctype : 1, default : -1)])
+/* A row of a group that several encodings share: the member m of the member `in` of the struct. */
+#define PE_ROW_IN(T, in, m, k, ctype) \
+    .name = #m, .kind = k, .offset = offsetof(T, in.m) + 0 * sizeof(char[_Generic(((T *)0)->in.m, ctype : 1, default : -1)])
 #define PE_INT(T, m) PE_ROW(T, m, PE_T_INT, int64_t)
 #define PE_REAL(T, m) PE_ROW(T, m, PE_T_REAL, double)
 #define PE_REALS(T, m) PE_ROW(T, m, PE_T_REALS, posenc_reals)
@@ -30,6 +33,25 @@
 
 #define PE_ON(v) (1u << (v))
 #define PE_LEN(a) (sizeof(a) / sizeof(a)[0])
+
+/* Whether the client supplied the row of that name, which the encoding has. */
+bool pe_given(const posenc_request *r, const char *name);
+/* INVALID_PARAMETER, and the value as text: pe_invalid(err, "k", posenc_text("%lld", (long long)k), "at most %d", 7). */
+posenc_status pe_invalid(posenc_error *err, const char *field, posenc_short value, const char *allowed, ...)
+    POSENC_PRINTF(4, 5);
+/* The value of a parameter that this request cannot use. */
+posenc_status pe_not_applicable(posenc_error *err, const char *field, const char *value, const char *allowed, ...)
+    POSENC_PRINTF(4, 5);
+posenc_status pe_no_memory(const char *field, posenc_error *err); /* BUSY; "memory" where no field is to blame */
+
+/* Rules for a tensor parameter; each adds at most one fault, which names the first offending element.
+ * Shape: `rank` axes, -1 in `shape` admits any size; `words` says it for people: "[2, N]". */
+bool pe_tensor_shaped(const posenc_tensor *t, int rank, const int64_t *shape, const char *words, posenc_error *err);
+/* Whole numbers in min .. max; `words` says which: "0 or 1". */
+bool pe_tensor_integers(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err);
+bool pe_tensor_within(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err);
+/* Every element as float64 into `out` (posenc_tensor_count). */
+void pe_tensor_doubles(const posenc_tensor *t, double *out);
 
 /* For `shape`: appends an output tensor. The product of the sizes is checked; LIMIT on overflow.
  *   pe_output(out, "table", dtype, 2, (int64_t[]){ n, d }, err) */

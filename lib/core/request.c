@@ -205,38 +205,6 @@ posenc_status posenc_request_init(posenc_request *r, const char *encoding, posen
     return PE_OK;
 }
 
-posenc_status posenc_request_set(posenc_request *r, const char *name, const char *value, size_t n, posenc_error *err)
-{
-    const posenc_table *t = &r->encoding->table;
-    const posenc_param *row = posenc_row(t, name);
-    if (row)
-        return posenc_set_text(t, row, r->params, value, n, r->arena, err);
-    row = posenc_row(&posenc_common_table, name);
-    if (row)
-        return posenc_set_text(&posenc_common_table, row, &r->common, value, n, r->arena, err);
-    return posenc_unknown(t, &posenc_common_table, name, err);
-}
-
-posenc_status posenc_request_parse(posenc_request *r, const char *query, posenc_error *err)
-{
-    posenc_status worst = PE_OK;
-    while (*query) {
-        size_t len = strcspn(query, "& ");
-        const char *eq = memchr(query, '=', len);
-        size_t name_len = eq ? (size_t)(eq - query) : len;
-        posenc_status st = PE_OK;
-        char name[80];
-        if (len) {
-            snprintf(name, sizeof name, "%.*s", (int)(name_len < 79 ? name_len : 79), query);
-            st = eq ? posenc_request_set(r, name, eq + 1, len - name_len - 1, err)
-                    : posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", name, "no value", "name=value");
-        }
-        worst = st > worst ? st : worst;
-        query += len + (query[len] != 0);
-    }
-    return worst;
-}
-
 static posenc_status describe(posenc_request *r, posenc_error *err)
 {
     const posenc_encoding *e = r->encoding;

@@ -138,6 +138,9 @@ const posenc_encoding pe_alibi_slopes = {
     .family = "relative",
     .title = "slope of each head in ALiBi",
     .source = "Press et al. 2022, Train short, test long, arXiv:2108.12409, section 3",
+    .formula =
+        "num_heads a power of two: slope[h] = 2^(-alibi_bias_max (h + 1) / num_heads)\n"
+        "otherwise, k the largest power of two below: the slopes of k heads, then every other one of those of 2k heads",
     .example = "num_heads=12",
     .revision = 1,
     .input = PE_NO_INPUT,

@@ -1055,6 +1055,7 @@ const posenc_encoding pe_laplacian = {
     .family = "graph",
     .title = "Eigenvectors of the graph Laplacian",
     .source = "Dwivedi et al. 2020, arXiv:2003.00982; PyG AddLaplacianEigenvectorPE, DGL lap_pe, GraphGPS LapPE",
+    .formula = "eigenpairs of D - A (none), I - D^-1/2 A D^-1/2 (sym) or I - D^-1 A (rw), ascending, in canonical form",
     .example = "k=3",
     .revision = 1,
     .input = PE_GRAPH,

@@ -167,8 +167,3 @@ posenc_status pe_build_graph(posenc_request *r, posenc_edges *e, const char *fie
                            "the number of nodes, isolated ones included");
     return posenc_graph_build(e, r->arena, &r->graph, err);
 }
-
-posenc_status pe_no_memory(const char *field, posenc_error *err)
-{
-    return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", field, "", "a smaller request, or the same one later");
-}

@@ -4,7 +4,7 @@
 #ifndef PE_INPUT_H
 #define PE_INPUT_H
 
-#include "posenc.h"
+#include "core/params.h"
 
 /* The element types that may arrive. Narrow integers and booleans have no dtype of their own: integers become
  * int64, booleans uint8. */
@@ -40,7 +40,9 @@ posenc_status pe_set_tensor(posenc_request *r, const pe_place *to, const posenc_
 /* Builds the request's graph. num_nodes -1: the end of ptr, or required. `field` names num_nodes in errors. */
 posenc_status pe_build_graph(posenc_request *r, posenc_edges *e, const char *field, posenc_error *err);
 
-posenc_status pe_no_memory(const char *field, posenc_error *err); /* BUSY */
+/* A tensor as JSON text: nested arrays, or {"dtype","shape","data"}. `name` is the field in errors. */
+posenc_status pe_read_tensor_text(const char *text, size_t n, const char *name, posenc_arena *a, posenc_tensor *t,
+                                  posenc_error *err);
 
 static inline posenc_status pe_graver(posenc_status a, posenc_status b) { return a > b ? a : b; }
 

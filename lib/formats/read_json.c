@@ -263,6 +263,14 @@ static posenc_status read_tensor(pe_json v, const char *name, posenc_arena *a, p
     return PE_OK;
 }
 
+posenc_status pe_read_tensor_text(const char *text, size_t n, const char *name, posenc_arena *a, posenc_tensor *t,
+                                  posenc_error *err)
+{
+    pe_json v;
+    posenc_status st = pe_json_check(text, n, name, &v, err);
+    return st ? st : read_tensor(v, name, a, t, err);
+}
+
 /* ---- parameters ---------------------------------------------------------------------------------------------- */
 
 static posenc_status set_reals(posenc_request *q, const pe_place *to, pe_json v, posenc_error *err)

@@ -1,5 +1,6 @@
 /* canonical.c - stable colours of a graph, and the canonical basis of an eigenspace. */
 #include "linalg/canonical.h"
+#include "core/params.h"
 
 #include "linalg/sort.h"
 
@@ -136,7 +137,7 @@ posenc_status pe_refine(const pe_csr *c, int32_t *colour, pe_pace *pace, posenc_
                     .other = malloc(n * sizeof *p.other),
                     .pace = pace };
     if (!ints || !p.sum || !p.queued || !p.piece || !p.other) {
-        st = pe_no_memory(err);
+        st = pe_no_memory("memory", err);
         goto done;
     }
     p.order = ints;
@@ -193,7 +194,7 @@ posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_
 {
     *w = (pe_canonical){ .csr = csr, .begin = begin, .node = node, .pace = pace };
     w->diagonal = calloc((size_t)csr->n + 1, sizeof *w->diagonal);
-    return w->diagonal ? PE_OK : pe_no_memory(err);
+    return w->diagonal ? PE_OK : pe_no_memory("memory", err);
 }
 
 void pe_canonical_fini(pe_canonical *w)
@@ -312,7 +313,7 @@ static posenc_status choose(space *s, pivot *out, posenc_error *err)
         return PE_OK;
     if (!s->w->colour) {
         int32_t *colour = malloc((size_t)(s->w->csr->n + 1) * sizeof *colour);
-        st = colour ? pe_refine(s->w->csr, colour, pace, err) : pe_no_memory(err);
+        st = colour ? pe_refine(s->w->csr, colour, pace, err) : pe_no_memory("memory", err);
         if (st) {
             free(colour);
             return st;
@@ -396,7 +397,7 @@ posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis
                 .a = malloc((size_t)m * sizeof *s.a),
                 .b = malloc((size_t)m * sizeof *s.b) };
     if (!s.v || !s.a || !s.b) {
-        st = pe_no_memory(err);
+        st = pe_no_memory("memory", err);
         goto done;
     }
     for (int64_t j = 0; j < m; j++) {

@@ -12,7 +12,7 @@
 #define PE_CANONICAL_H
 
 #include "core/graph.h"
-#include "pace.h"
+#include "core/pace.h"
 
 /* Colours of the nodes: 0 .. n - 1, equal for nodes that refinement cannot tell apart. A relabelled graph has the same
  * colours at the images. O((n + arcs) log n).

@@ -1,4 +1,5 @@
 #include "chebyshev.h"
+#include "core/params.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@ posenc_status pe_filter_init(pe_filter *f, const pe_laplacian *lap, posenc_error
     *f = (pe_filter){ .lap = lap, .high = lap->bound };
     for (int i = 0; i < 2; i++)
         if (!(f->spare[i] = pe_panel_new(lap->c->n)))
-            return pe_no_memory(err);
+            return pe_no_memory("memory", err);
     pe_filter_plain(f);
     return PE_OK;
 }

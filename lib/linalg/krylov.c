@@ -1,4 +1,5 @@
 #include "krylov.h"
+#include "core/params.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ posenc_status pe_search_init(pe_search *s, const pe_laplacian *lap, int64_t pane
     s->s = malloc(m * m * sizeof(double));
     s->theta = calloc(m, sizeof(double));
     if (!s->v || !s->keep || !s->h || !s->s || !s->theta)
-        return pe_no_memory(err);
+        return pe_no_memory("memory", err);
     return PE_OK;
 }
 
@@ -49,13 +50,13 @@ static posenc_status reserve(pe_search *s, int64_t more)
         int64_t grown = want > 2 * old ? want : 2 * old;
         void *p;
         if (!(p = realloc(s->value, (size_t)grown * sizeof(double))))
-            return pe_no_memory(s->err);
+            return pe_no_memory("memory", s->err);
         s->value = p;
         if (!(p = realloc(s->residual, (size_t)grown * sizeof(double))))
-            return pe_no_memory(s->err);
+            return pe_no_memory("memory", s->err);
         s->residual = p;
         if (!(p = realloc(s->lock, (size_t)(grown / PE_WIDTH) * sizeof *s->lock)))
-            return pe_no_memory(s->err);
+            return pe_no_memory("memory", s->err);
         s->lock = p;
         memset(s->lock + old / PE_WIDTH, 0, (size_t)((grown - old) / PE_WIDTH) * sizeof *s->lock);
         s->room = grown;
@@ -63,7 +64,7 @@ static posenc_status reserve(pe_search *s, int64_t more)
     int64_t rows = (s->room > s->panels * PE_WIDTH ? s->room : s->panels * PE_WIDTH) + PE_WIDTH;
     double *c = realloc(s->c, (size_t)rows * PE_WIDTH * 2 * sizeof(double));
     if (!c)
-        return pe_no_memory(s->err);
+        return pe_no_memory("memory", s->err);
     s->c = c;
     return PE_OK;
 }
@@ -75,7 +76,7 @@ static posenc_status lock_panel(pe_search *s, int64_t at)
     if (*p)
         return PE_OK;
     if (!(*p = pe_panel_new(s->n)))
-        return pe_no_memory(s->err);
+        return pe_no_memory("memory", s->err);
     return pe_panel_divide(s->n, *p, 0xff, 0, s->pace);
 }
 
@@ -284,7 +285,7 @@ static posenc_status take(pe_search *s, int64_t m, int64_t count, double toleran
     s->worst = 0;
     *locked = 0;
     if (!x || !z)
-        st = pe_no_memory(s->err);
+        st = pe_no_memory("memory", s->err);
     for (int64_t q = 0; q * PE_WIDTH < count && !st; q++) {
         if ((st = ritz_panel(s, m, q, count, x)))
             break;
@@ -309,7 +310,7 @@ static posenc_status restart(pe_search *s, int64_t m, int64_t kept)
     int64_t stride = s->panels * PE_WIDTH;
     for (int64_t q = 0; q < kept && !st; q++) {
         if (!s->keep[q] && !(s->keep[q] = pe_panel_new(s->n)))
-            return pe_no_memory(s->err);
+            return pe_no_memory("memory", s->err);
         st = ritz_panel(s, m, q, m * PE_WIDTH, s->keep[q]);
     }
     if (st)
@@ -335,7 +336,7 @@ static posenc_status leave_start(pe_search *s, int64_t m, int64_t count)
     posenc_status st = PE_OK;
     int64_t size = m * PE_WIDTH;
     if (!s->start && !(s->start = pe_panel_new(s->n)))
-        return pe_no_memory(s->err);
+        return pe_no_memory("memory", s->err);
     memset(s->c, 0, (size_t)(size * PE_WIDTH) * sizeof(double));
     for (int64_t j = 0; j < count && j < size; j++)
         for (int64_t i = 0; i < size; i++)
@@ -349,7 +350,7 @@ static posenc_status first_block(pe_search *s, uint64_t seed, unsigned *alive)
     posenc_status st;
     double r[64];
     if (!s->v[0] && !(s->v[0] = pe_panel_new(s->n)))
-        return pe_no_memory(s->err);
+        return pe_no_memory("memory", s->err);
     if (s->start) {
         free(s->v[0]);
         s->v[0] = s->start;
@@ -378,7 +379,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
         goto done;
     b = malloc((size_t)stride * sizeof(double));
     if (!b) {
-        st = pe_no_memory(s->err);
+        st = pe_no_memory("memory", s->err);
         goto done;
     }
     memset(s->h, 0, (size_t)(stride * stride) * sizeof(double));
@@ -392,7 +393,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
     for (;;) {
         double *w = s->v[m + 1], reach = 0;
         if (!w && !(w = s->v[m + 1] = pe_panel_new(s->n))) {
-            st = pe_no_memory(s->err);
+            st = pe_no_memory("memory", s->err);
             goto done;
         }
         if ((st = op->apply(op->self, s->v[m], w, s->pace)))

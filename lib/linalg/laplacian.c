@@ -1,4 +1,5 @@
 #include "laplacian.h"
+#include "core/params.h"
 
 #include <float.h>
 #include <math.h>
@@ -52,7 +53,7 @@ posenc_status pe_laplacian_init(pe_laplacian *l, const pe_component *c, pe_pace 
         l->rest = malloc(n * sizeof(double));
     if (!l->diagonal || !l->entry || (c->normalized && !l->gauge) || (c->diagonal && !l->rest)) {
         pe_laplacian_fini(l);
-        return pe_no_memory(err);
+        return pe_no_memory("memory", err);
     }
     for (int64_t i = 0; i < c->n && !st; i++) {
         most = c->degree[i] > most ? c->degree[i] : most;

@@ -1,4 +1,5 @@
 #include "ldl.h"
+#include "core/params.h"
 
 #include <float.h>
 #include <math.h>
@@ -11,7 +12,7 @@ static posenc_status allocate(pe_ldl *f, posenc_error *err)
     size_t n = (size_t)f->n;
     f->order = malloc(n * sizeof(int32_t));
     f->place = malloc(n * sizeof(int32_t));
-    return f->order && f->place ? PE_OK : pe_no_memory(err);
+    return f->order && f->place ? PE_OK : pe_no_memory("memory", err);
 }
 
 posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, posenc_error *err)
@@ -40,7 +41,7 @@ posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, po
     ai = malloc(((size_t)c->ptr[c->n] / 2 + 1) * sizeof *ai);
     p = malloc(((size_t)f->rows + 1) * sizeof *p);
     if (!ap || !ai || !p) {
-        st = pe_no_memory(err);
+        st = pe_no_memory("memory", err);
         goto done;
     }
     /* the upper triangle without the ground; later vertices move up by one */
@@ -61,7 +62,7 @@ posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, po
     if ((st = pe_pace_add(pace, PE_PACE_STEPS)))
         goto done;
     if (amd_l_order(f->rows, ap, ai, p, NULL, info) < AMD_OK) {
-        st = pe_no_memory(err);
+        st = pe_no_memory("memory", err);
         goto done;
     }
     if ((st = pe_pace_add(pace, PE_PACE_STEPS)))
@@ -93,7 +94,7 @@ static posenc_status analyze(pe_ldl *f, pe_pace *pace, posenc_error *err)
     f->ptr = calloc(n + 1, sizeof(int64_t));
     f->end = malloc(n * sizeof(int64_t));
     if (!mark || !f->parent || !f->ptr || !f->end) {
-        st = pe_no_memory(err);
+        st = pe_no_memory("memory", err);
         goto done;
     }
     for (int64_t k = 0; k < f->n && !st; k++) {
@@ -134,7 +135,7 @@ static posenc_status factor(pe_ldl *f, int64_t rows, double shift, double least,
     int32_t *mark = malloc(n * sizeof(int32_t)), *path = malloc(n * sizeof(int32_t));
     int32_t *pattern = malloc(n * sizeof(int32_t));
     if (!y || !mark || !path || !pattern) {
-        st = pe_no_memory(err);
+        st = pe_no_memory("memory", err);
         goto done;
     }
     if ((st = pe_pace_copy(pace, f->end, f->ptr, n * sizeof(int64_t))))
@@ -193,7 +194,7 @@ posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err)
     f->pivot = malloc((size_t)f->n * sizeof(double));
     f->scratch = pe_panel_new(f->n);
     if (!f->row || !f->entry || !f->pivot || !f->scratch)
-        return pe_no_memory(err);
+        return pe_no_memory("memory", err);
     return factor(f, f->rows, 0, DBL_EPSILON, f->entry, f->pivot, pace, err);
 }
 
@@ -259,7 +260,7 @@ posenc_status pe_ldl_count_below(pe_ldl *f, double sigma, int64_t *count, pe_pac
     double *pivot = malloc((size_t)f->n * sizeof(double));
     int64_t *end = malloc((size_t)f->n * sizeof(int64_t)), *held = f->end;
     if (!entry || !pivot || !end) {
-        st = pe_no_memory(err);
+        st = pe_no_memory("memory", err);
         goto done;
     }
     /* the pattern is shared: the full factor writes the same rows, and those of the ground behind them */

@@ -7,7 +7,7 @@
 #ifndef PE_PANEL_H
 #define PE_PANEL_H
 
-#include "pace.h"
+#include "core/pace.h"
 
 enum { PE_WIDTH = 8 };
 

@@ -2,7 +2,7 @@
 #ifndef PE_SORT_H
 #define PE_SORT_H
 
-#include "pace.h"
+#include "core/pace.h"
 
 /* Sorts n items of `size` (at most 64) bytes.
  *   scratch   (n) items

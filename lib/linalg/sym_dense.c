@@ -1,3 +1,4 @@
+#include "core/params.h"
 #include "linalg.h"
 #include "panel.h"
 
@@ -271,7 +272,7 @@ posenc_status pe_sym_dense(int64_t n, double *a, double *values, posenc_context 
 
     work = calloc((size_t)n * 5, sizeof(double));
     if (!work)
-        return pe_no_memory(err);
+        return pe_no_memory("memory", err);
     double *e = work, *h = work + n, *p = work + 2 * n, *cosine = work + 3 * n, *sine = work + 4 * n;
     if ((st = tridiagonalize(n, a, values, e, h, p, &pace)))
         goto done;

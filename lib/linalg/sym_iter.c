@@ -1,3 +1,4 @@
+#include "core/params.h"
 #include "linalg.h"
 
 #include "chebyshev.h"
@@ -94,7 +95,7 @@ static posenc_status allocate(const job *j, int64_t count, pe_pairs *out)
     out->values = malloc((size_t)count * sizeof(double));
     out->residuals = malloc((size_t)count * sizeof(double));
     out->vectors = malloc((size_t)count * (size_t)j->c->n * sizeof(double));
-    return out->values && out->residuals && out->vectors ? PE_OK : pe_no_memory(j->err);
+    return out->values && out->residuals && out->vectors ? PE_OK : pe_no_memory("memory", j->err);
 }
 
 void pe_pairs_fini(pe_pairs *p)
@@ -158,7 +159,7 @@ static posenc_status refine(job *j, int64_t count, double *a, double *values, do
     int64_t n = j->c->n;
     double *x = pe_panel_new(n), *z = pe_panel_new(n), v[PE_WIDTH], r[PE_WIDTH];
     if (!x || !z)
-        st = pe_no_memory(j->err);
+        st = pe_no_memory("memory", j->err);
     for (int64_t q = 0; q < count && !st; q += PE_WIDTH) {
         for (int64_t c = 0; c < PE_WIDTH; c++) {
             double *row = a + (q + c) * n, sum = 0, square = 0;
@@ -200,7 +201,7 @@ static posenc_status solve_dense(job *j, pe_pairs *out)
     residuals = malloc((size_t)n * sizeof(double));
     order = malloc((size_t)n * 2 * sizeof(int64_t));
     if (!a || !values || !residuals || !order) {
-        st = pe_no_memory(j->err);
+        st = pe_no_memory("memory", j->err);
         goto done;
     }
     if ((st = fill(j, a)))
@@ -363,7 +364,7 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
         order = malloc((size_t)have * 2 * sizeof(int64_t));
         v = malloc((size_t)have * sizeof(double));
         if (!order || !v) {
-            st = pe_no_memory(j->err);
+            st = pe_no_memory("memory", j->err);
             goto done;
         }
         sort(have, s->value + s->skip, order, order + have);

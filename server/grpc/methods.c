@@ -141,6 +141,7 @@ static Posenc__V1__EncodingInfo *describe(const posenc_encoding *e, posenc_arena
     info->name = WRITABLE(e->name);
     info->family = WRITABLE(e->family);
     info->title = WRITABLE(e->title);
+    info->formula = WRITABLE(e->formula);
     info->source = WRITABLE(e->source);
     info->example = WRITABLE(e->example);
     info->has_revision = info->has_input = true;

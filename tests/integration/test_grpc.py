@@ -160,7 +160,7 @@ def test_list_encodings_and_capabilities(server, client):
     rest = {e["name"]: e for e in json.loads(server.get("/v1/encodings"))["encodings"]}
     assert [e.name for e in listed] == list(rest)
     for e in listed:
-        assert (e.title, e.family, e.revision, e.example) == tuple(rest[e.name][k] for k in ("title", "family", "revision", "example"))
+        assert (e.title, e.family, e.formula, e.revision, e.example) == tuple(rest[e.name][k] for k in ("title", "family", "formula", "revision", "example"))
         assert [p.name for p in e.parameters][:-2] == [p["name"] for p in rest[e.name]["parameters"]][:len(e.parameters) - 2]
         assert [o.name for o in e.outputs] == [o["name"] for o in rest[e.name]["outputs"]]
     c = client.call("posenc.v1.EncodingService.GetCapabilities")

@@ -39,10 +39,4 @@ static inline posenc_status pe_pace_copy(pe_pace *p, void *to, const void *from,
     return st;
 }
 
-/* Out of memory, in the words of every function of this folder. */
-static inline posenc_status pe_no_memory(posenc_error *err)
-{
-    return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "memory for the eigensolver; try again later");
-}
-
 #endif

@@ -1,0 +1,107 @@
+/* elementary.c - exp and log in double-double. */
+#include "core/elementary.h"
+
+#include <math.h>
+
+static const pe_dd ln2 = { 0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56 };
+
+/* e^r - 1 for |r| < 0.36: of r / 256 by the series, then squared eight times as (1 + p)^2 - 1 = 2p + p^2. */
+static pe_dd small_expm1(pe_dd r)
+{
+    enum { HALVINGS = 8, TERMS = 10 };
+    pe_dd x = { ldexp(r.hi, -HALVINGS), ldexp(r.lo, -HALVINGS) }, p = { 1, 0 };
+    for (int n = TERMS; n > 1; n--) {
+        p = pe_dd_div(pe_dd_mul(p, x), (pe_dd){ n, 0 });
+        p = pe_dd_add((pe_dd){ 1, 0 }, p);
+    }
+    p = pe_dd_mul(p, x);
+    for (int i = 0; i < HALVINGS; i++)
+        p = pe_dd_add((pe_dd){ 2 * p.hi, 2 * p.lo }, pe_dd_mul(p, p));
+    return p;
+}
+
+/* x = k ln 2 + rest */
+static pe_dd reduce(pe_dd x, int *k)
+{
+    double n = rint(x.hi / ln2.hi);
+    *k = (int)n;
+    pe_dd whole = pe_dd_times(ln2, n);
+    return pe_dd_add(x, (pe_dd){ -whole.hi, -whole.lo });
+}
+
+pe_dd pe_dd_exp(pe_dd x)
+{
+    int k;
+    if (x.hi > 709.79)
+        return (pe_dd){ (double)INFINITY, 0 };
+    if (x.hi < -745.2)
+        return (pe_dd){ 0, 0 };
+    pe_dd p = pe_dd_add((pe_dd){ 1, 0 }, small_expm1(reduce(x, &k)));
+    return (pe_dd){ ldexp(p.hi, k), ldexp(p.lo, k) };
+}
+
+pe_dd pe_dd_expm1(pe_dd x)
+{
+    if (fabs(x.hi) < 0.35)
+        return small_expm1(x);
+    pe_dd e = pe_dd_exp(x);
+    return isinf(e.hi) ? e : pe_dd_add(e, (pe_dd){ -1, 0 });
+}
+
+/* x = m 2^e, m near 1; log m = 2 atanh(s), s = (m - 1) / (m + 1). */
+pe_dd pe_dd_log(pe_dd x)
+{
+    enum { TERMS = 22 };
+    int e;
+    if (!(x.hi > 0) || isinf(x.hi))
+        return (pe_dd){ x.hi == 0 ? -(double)INFINITY : isinf(x.hi) && x.hi > 0 ? x.hi : (double)NAN, 0 };
+    if (frexp(x.hi, &e) < 0.70710678118654752)
+        e--;
+    const pe_dd m = { ldexp(x.hi, -e), ldexp(x.lo, -e) };
+    const pe_dd s = pe_dd_div(pe_dd_add(m, (pe_dd){ -1, 0 }), pe_dd_add(m, (pe_dd){ 1, 0 }));
+    const pe_dd s2 = pe_dd_mul(s, s);
+    pe_dd sum = { 0, 0 };
+    for (int n = TERMS; n >= 0; n--)
+        sum = pe_dd_add(pe_dd_div((pe_dd){ 1, 0 }, (pe_dd){ 2 * n + 1, 0 }), pe_dd_mul(s2, sum));
+    sum = pe_dd_mul(sum, (pe_dd){ 2 * s.hi, 2 * s.lo });
+    return e ? pe_dd_add(pe_dd_times(ln2, e), sum) : sum;
+}
+
+pe_dd pe_dd_pow(pe_dd x, double y)
+{
+    if (y == 0)
+        return (pe_dd){ 1, 0 };
+    if (x.hi == 0)
+        return (pe_dd){ y > 0 ? 0 : (double)INFINITY, 0 };
+    return pe_dd_exp(pe_dd_times(pe_dd_log(x), y));
+}
+
+double pe_exp(double x) { return pe_dd_exp((pe_dd){ x, 0 }).hi; }
+double pe_expm1(double x) { return pe_dd_expm1((pe_dd){ x, 0 }).hi; }
+double pe_log(double x) { return pe_dd_log((pe_dd){ x, 0 }).hi; }
+double pe_log1p(double x) { return pe_dd_log(pe_two_sum(1, x)).hi; }
+double pe_pow(double x, double y) { return pe_dd_pow((pe_dd){ x, 0 }, y).hi; }
+
+double pe_log2(double x)
+{
+    int e;
+    double m = frexp(x, &e);
+    if (m == 0.5)
+        return e - 1;
+    return pe_dd_div(pe_dd_log((pe_dd){ x, 0 }), ln2).hi;
+}
+
+double pe_sigmoid(double x)
+{
+    if (x < -700)
+        return pe_exp(x);
+    return pe_dd_div((pe_dd){ 1, 0 }, pe_dd_add((pe_dd){ 1, 0 }, pe_dd_exp((pe_dd){ -x, 0 }))).hi;
+}
+
+double pe_tanh(double x)
+{
+    if (fabs(x) > 40)
+        return copysign(1, x);
+    pe_dd e = pe_dd_expm1((pe_dd){ 2 * x, 0 });
+    return pe_dd_div(e, pe_dd_add(e, (pe_dd){ 2, 0 })).hi;
+}

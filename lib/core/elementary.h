@@ -1,0 +1,29 @@
+/* elementary.h - exp, log and what follows from them, right to the last bit or two, with the same bits everywhere.
+ *
+ * For curves of many values; a few are MPFR's work (exact.h). Pure functions; any thread. About half a microsecond a value.
+ * Errors are relative: the pe_dd functions below 2^-90, the float64 functions at most 0.51 ulp and that.
+ * Source: argument reduction and Taylor series; nothing depends on libm but frexp, ldexp and rint. */
+#ifndef PE_ELEMENTARY_H
+#define PE_ELEMENTARY_H
+
+#include "core/exact.h"
+
+pe_dd pe_dd_exp(pe_dd x);           /* infinite from 709.79 on, 0 below -745 */
+pe_dd pe_dd_expm1(pe_dd x);         /* e^x - 1, also for tiny x; |x| < 700 or as pe_dd_exp */
+pe_dd pe_dd_log(pe_dd x);           /* x > 0 */
+pe_dd pe_dd_pow(pe_dd x, double y); /* x > 0; 0^y is 0 for y > 0 and 1 for y = 0 */
+
+double pe_exp(double x);
+double pe_expm1(double x);
+double pe_log(double x);           /* x > 0 */
+double pe_log1p(double x);         /* x > -1 */
+double pe_log2(double x);          /* x > 0; exact for powers of two */
+double pe_pow(double x, double y); /* x >= 0 */
+double pe_sigmoid(double x);
+double pe_tanh(double x);
+
+/* pi and 2 pi to 106 bits. */
+static const pe_dd pe_pi = { 0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53 };
+static const pe_dd pe_two_pi = { 0x1.921fb54442d18p+2, 0x1.1a62633145c07p-52 };
+
+#endif

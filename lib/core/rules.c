@@ -1,0 +1,101 @@
+/* rules.c - what the `check` functions of encodings share: faults in few words, rules for tensors. */
+#include "core/params.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+bool pe_given(const posenc_request *r, const char *name)
+{
+    const posenc_table *t = &r->encoding->table;
+    return posenc_was_given(t, posenc_row(t, name), r->params);
+}
+
+static posenc_status refuse(posenc_error *err, const char *reason, const char *field, const char *value, const char *allowed,
+                            va_list ap)
+{
+    char words[sizeof err->fault[0].allowed];
+    vsnprintf(words, sizeof words, allowed, ap);
+    return posenc_fail(err, PE_INVALID, reason, field, value, "%s", words);
+}
+
+posenc_status pe_invalid(posenc_error *err, const char *field, posenc_short value, const char *allowed, ...)
+{
+    va_list ap;
+    va_start(ap, allowed);
+    posenc_status st = refuse(err, "INVALID_PARAMETER", field, value.s, allowed, ap);
+    va_end(ap);
+    return st;
+}
+
+posenc_status pe_not_applicable(posenc_error *err, const char *field, const char *value, const char *allowed, ...)
+{
+    va_list ap;
+    va_start(ap, allowed);
+    posenc_status st = refuse(err, "NOT_APPLICABLE", field, value, allowed, ap);
+    va_end(ap);
+    return st;
+}
+
+posenc_status pe_no_memory(const char *field, posenc_error *err)
+{
+    return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", field, "", "a smaller request, or the same one later");
+}
+
+bool pe_tensor_shaped(const posenc_tensor *t, int rank, const int64_t *shape, const char *words, posenc_error *err)
+{
+    bool fits = t->rank == rank;
+    for (int i = 0; i < rank && fits; i++)
+        fits = shape[i] < 0 || t->shape[i] == shape[i];
+    if (fits)
+        return true;
+    char text[64] = "[";
+    size_t n = 1;
+    for (int i = 0; i < t->rank && n < sizeof text - 24; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%lld", i ? ", " : "", (long long)t->shape[i]);
+    snprintf(text + n, sizeof text - n, "]");
+    posenc_fail(err, PE_INVALID, "INVALID_SHAPE", t->name, text, "the shape %s", words);
+    return false;
+}
+
+/* "name[3][17]": the place of element i. */
+static posenc_short place_of(const posenc_tensor *t, int64_t i)
+{
+    posenc_short s;
+    int64_t step = posenc_tensor_count(t);
+    size_t n = (size_t)snprintf(s.s, sizeof s.s, "%.30s", t->name);
+    for (int k = 0; k < t->rank && n < sizeof s.s - 1; k++) {
+        step /= t->shape[k];
+        n += (size_t)snprintf(s.s + n, sizeof s.s - n, "[%lld]", (long long)(i / step));
+        i %= step;
+    }
+    return s;
+}
+
+static bool tensor_values(const posenc_tensor *t, double min, double max, bool whole, const char *words, posenc_error *err)
+{
+    for (int64_t i = 0, n = posenc_tensor_count(t); i < n; i++) {
+        double v = posenc_tensor_get(t, i);
+        if (v >= min && v <= max && (!whole || v == floor(v)))
+            continue;
+        pe_invalid(err, place_of(t, i).s, posenc_text("%.17g", v), "%s", words);
+        return false;
+    }
+    return true;
+}
+
+bool pe_tensor_integers(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err)
+{
+    return tensor_values(t, min, max, true, words, err);
+}
+
+bool pe_tensor_within(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err)
+{
+    return tensor_values(t, min, max, false, words, err);
+}
+
+void pe_tensor_doubles(const posenc_tensor *t, double *out)
+{
+    for (int64_t i = 0, n = posenc_tensor_count(t); i < n; i++)
+        out[i] = posenc_tensor_get(t, i);
+}

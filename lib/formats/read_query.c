@@ -1,0 +1,37 @@
+/* read_query.c - a request from names and values as typed in a query. */
+#include "formats/input.h"
+
+#include <stdio.h>
+#include <string.h>
+
+posenc_status posenc_request_set(posenc_request *r, const char *name, const char *value, size_t n, posenc_error *err)
+{
+    const pe_place to = pe_place_of(r, name);
+    posenc_tensor t;
+    if (!to.row)
+        return posenc_unknown(&r->encoding->table, &posenc_common_table, name, err);
+    if (to.row->kind != PE_T_TENSOR)
+        return posenc_set_text(to.table, to.row, to.params, value, n, r->arena, err);
+    posenc_status st = pe_read_tensor_text(value, n, to.row->name, r->arena, &t, err);
+    return st ? st : pe_set_tensor(r, &to, &t, err);
+}
+
+posenc_status posenc_request_parse(posenc_request *r, const char *query, posenc_error *err)
+{
+    posenc_status worst = PE_OK;
+    while (*query) {
+        size_t len = strcspn(query, "& ");
+        const char *eq = memchr(query, '=', len);
+        size_t name_len = eq ? (size_t)(eq - query) : len;
+        posenc_status st = PE_OK;
+        char name[80];
+        if (len) {
+            snprintf(name, sizeof name, "%.*s", (int)(name_len < 79 ? name_len : 79), query);
+            st = eq ? posenc_request_set(r, name, eq + 1, len - name_len - 1, err)
+                    : posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", name, "no value", "name=value");
+        }
+        worst = st > worst ? st : worst;
+        query += len + (query[len] != 0);
+    }
+    return worst;
+}

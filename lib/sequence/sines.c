@@ -1,0 +1,100 @@
+/* sines.c - columns, frequencies and rows of a sinusoid. */
+#include "sequence/sines.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const pe_odd_words[] = { "error", "zero_pad", "sin_extra", "round_up_truncate", NULL };
+const char *const pe_sines_layouts[] = { "interleaved", "split", NULL };
+const char *const pe_compute_dtypes[] = { "float64", "float32", NULL };
+const char *const pe_freq_forms[] = { "exp", "pow", NULL };
+
+pe_columns pe_sines_columns(const pe_sines *s)
+{
+    const size_t d = (size_t)s->width, h = d / 2, up = d - h;
+    const bool extra = d % 2 && s->odd == PE_ODD_SIN_EXTRA, wide = extra || (d % 2 && s->odd == PE_ODD_ROUND_UP_TRUNCATE);
+    pe_columns c = { .pairs = wide ? up : h, .cosines = extra ? h : wide ? up : h, .step = s->split ? 1 : 2 };
+    *(s->flip ? &c.sin0 : &c.cos0) = !s->split ? 1 : s->flip ? c.cosines : c.pairs;
+    c.last_sine = c.sin0 + (c.pairs ? c.pairs - 1 : 0) * c.step;
+    if (extra && c.last_sine == d) /* cos sin cos sin ... and the extra sine */
+        c.last_sine = d - 1;
+    c.width = 2 * c.pairs > d ? 2 * c.pairs : d;
+    return c;
+}
+
+pe_dd pe_sines_steps(const pe_sines *s)
+{
+    const double d = (double)s->width;
+    const double half = s->odd == PE_ODD_SIN_EXTRA ? d / 2 : s->odd == PE_ODD_ROUND_UP_TRUNCATE ? ceil(d / 2) : floor(d / 2);
+    pe_dd n = pe_two_sum(half, -s->shift);
+    return n.hi < 1 && (s->at_least_one || d < 2) ? (pe_dd){ 1, 0 } : n;
+}
+
+pe_ladder pe_sines_ladder(const pe_sines *s)
+{
+    return (pe_ladder){
+        .gain = s->single ? (pe_dd){ s->shortest, 0 } : pe_two_prod(s->shortest, s->scale),
+        .top = s->top,
+        .bottom = s->bottom,
+        .steps = pe_sines_steps(s),
+    };
+}
+
+posenc_status pe_sines_frequencies(const pe_sines *s, pe_dd *w, const posenc_context *ctx)
+{
+    const pe_ladder l = pe_sines_ladder(s);
+    const size_t n = pe_sines_columns(s).pairs;
+    return s->single ? pe_frequencies_float32(&l, s->form, n, w, ctx) : pe_frequencies(&l, n, w, ctx);
+}
+
+static int exponent(double v) /* |v| < 2^exponent, at least 2^0 */
+{
+    int e;
+    frexp(v, &e);
+    return v != 0 && e > 0 ? e : 0;
+}
+
+double pe_sines_exponent(const pe_sines *s)
+{
+    const double base = s->top / s->bottom;
+    const size_t pairs = pe_sines_columns(s).pairs;
+    const double rise = base < 1 && pairs ? (double)(pairs - 1) / pe_sines_steps(s).hi * exponent(1 / base) : 0;
+    return exponent(s->scale) + exponent(s->shortest) + rise;
+}
+
+static double single(double v) { return (double)(float)v; }
+
+/* The angle as a float32 peer forms it: position, product and product with scale are each rounded. */
+static pe_dd angle_float32(double position, double w, double scale)
+{
+    float product = (float)position * (float)w;
+    return (pe_dd){ (double)(product * (float)scale), 0 };
+}
+
+posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *w, pe_dd position, double *row,
+                           pe_pace *pace)
+{
+    enum { BLOCK = 64, STEPS = 30 }; /* about nanoseconds a pair */
+    pe_dd angle[BLOCK];
+    double sine[BLOCK], cosine[BLOCK];
+    posenc_status st;
+
+    memset(row, 0, c->width * sizeof *row);
+    for (size_t first = 0; first < c->pairs; first += BLOCK) {
+        const size_t n = c->pairs - first < BLOCK ? c->pairs - first : BLOCK;
+        for (size_t i = 0; i < n; i++)
+            angle[i] = s->single ? angle_float32(position.hi, w[first + i].hi, s->scale) : pe_dd_mul(w[first + i], position);
+        pe_sincos(angle, n, sine, cosine);
+        for (size_t i = 0; i < n && s->single; i++) {
+            sine[i] = single(sine[i]);
+            cosine[i] = single(cosine[i]);
+        }
+        for (size_t i = 0; i < n; i++)
+            row[first + i + 1 < c->pairs ? c->sin0 + (first + i) * c->step : c->last_sine] = sine[i];
+        for (size_t i = 0; i < n && first + i < c->cosines; i++)
+            row[c->cos0 + (first + i) * c->step] = cosine[i];
+        if ((st = pe_pace_add(pace, (int64_t)n * STEPS)))
+            return st;
+    }
+    return pe_pace_add(pace, 200);
+}
