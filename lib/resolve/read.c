@@ -213,7 +213,10 @@ pe_found pe_key(const pe_section *s, const char *names)
             continue;
         f.path = pe_path(s, name);
         f.name = pe_print_text(s->r, "%s", name);
-        pe_default_used(s, f.path, f.value.p, (size_t)(f.value.end - f.value.p));
+        size_t n = (size_t)(f.value.end - f.value.p);
+        const bool word = pe_json_type(f.value) != PE_J_BOOL && *f.value.p >= 'a' && *f.value.p <= 'z';
+        const char *json = word ? pe_print_text(s->r, "\"%.*s\"", (int)n, f.value.p) : f.value.p;
+        pe_default_used(s, f.path, json, word ? n + 2 : n);
         break;
     }
     return f;
@@ -279,7 +282,7 @@ const char *pe_as_word(const pe_section *s, pe_found f)
 {
     if (!pe_has(f))
         return NULL;
-    if (!f.node) /* class defaults are written without quotes */
+    if (!f.node && *f.value.p != '"') /* words among class defaults stand without quotes */
         return pe_print_text(s->r, "%.*s", (int)(f.value.end - f.value.p), f.value.p);
     if (pe_json_type(f.value) != PE_J_STRING) {
         pe_refuse_value(s, f, "a word in quotes");
