@@ -166,6 +166,7 @@ soak:
 ## bench: benchmark programs, ratios in one run
 bench: $(BENCH_BIN) $O/posencd
 	@for b in $(BENCH_BIN); do $$b </dev/null || exit 1; done
+	@/usr/bin/python3 tests/bench/families.py
 	@/usr/bin/python3 tests/bench/cancel.py
 
 ## format: clang-format over the tree
