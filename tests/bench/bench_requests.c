@@ -2,6 +2,7 @@
  *
  * usage: bench_requests      a line of standard input: encoding, request as one line of JSON, by a tab
  * Prints a line each: seconds of resolving and computing once, the JSON already read; or the error. */
+#include "core/memory.h"
 #include "posenc.h"
 
 #include <stdio.h>
@@ -28,8 +29,8 @@ static posenc_status run(const char *encoding, const char *json, posenc_arena *a
     void *memory[PE_MAX_OUTPUTS] = { NULL };
     posenc_result out = r.shape;
     for (int i = 0; i < out.ntensors && !st; i++) {
-        size_t size = ((size_t)posenc_tensor_size(&out.tensor[i]) + 64) & ~(size_t)63;
-        memory[i] = out.tensor[i].data = aligned_alloc(64, size);
+        size_t size = (size_t)posenc_tensor_size(&out.tensor[i]);
+        memory[i] = out.tensor[i].data = pe_result_memory(size ? size : 64);
         if (!memory[i])
             st = posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "memory for the result");
     }
