@@ -82,9 +82,10 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const t5_bias *p = r->params;
     const pe_curve c = pe_distances_curve(r, &p->at, false);
     const posenc_cost map = pe_bucket_map_cost(&p->of);
+    const double size = (double)posenc_dtype_size((posenc_dtype)r->common.dtype);
     const double heads = (double)p->table.shape[1], n = (double)c.count, rows_of = n > 0 ? (double)c.rows : 0;
     out->ns = 2e3 + map.ns + n * PE_BUCKET_NS +
-              heads * (6 * (double)p->of.num_buckets + 3 * n + rows_of * (10 + 0.4 * (double)c.columns));
+              heads * (6 * (double)p->of.num_buckets + 3 * n + rows_of * (10 + 0.4 * size * (double)c.columns));
     out->scratch = map.scratch + scratch(r, &c);
 }
 

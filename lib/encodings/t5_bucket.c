@@ -18,7 +18,7 @@ extern const posenc_encoding pe_t5_bucket;
 
 /* Settings of those that have their own: name, num_buckets, max_distance. All are bidirectional. */
 #define VARIANTS(X)                                                          \
-    X(t5, 32, 128)          /* also MPNet, x-transformers, CPM-Bee */        \
+    X(t5, 32, 128)          /* also MPNet and x-transformers */              \
     X(cpmant, 512, 2048)    /* CpmAntSegmentPositionEmbedding */             \
     X(layoutlm_1d, 32, 128) /* LayoutLMv2 and v3: of position_ids */         \
     X(layoutlm_2d, 64, 256) /* of the left and of the lower edge of boxes */ \

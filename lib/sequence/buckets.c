@@ -118,6 +118,8 @@ int64_t pe_log_steps_ceil(const pe_log_steps *s, int64_t n)
     return floor + !whole;
 }
 
+enum { FIRST_NS = 4000 }; /* what it takes to find where a bucket begins */
+
 /* The least n of which x(n) >= j, 0 < j < steps: near what the exponential says, then as x says. */
 static int64_t first_of(const pe_log_steps *s, int64_t j)
 {
@@ -155,7 +157,7 @@ static int64_t thresholds(const pe_buckets *b)
 posenc_cost pe_bucket_map_cost(const pe_buckets *b)
 {
     const int64_t n = thresholds(b);
-    return (posenc_cost){ .ns = 4e3 * (double)(n + 1), .scratch = (uint64_t)(n + 1) * sizeof(int64_t) };
+    return (posenc_cost){ .ns = (double)FIRST_NS * (double)(n + 1), .scratch = (uint64_t)(n + 1) * sizeof(int64_t) };
 }
 
 posenc_status pe_bucket_map_init(pe_bucket_map *m, const pe_buckets *b, pe_pace *pace, posenc_error *err)
@@ -168,7 +170,7 @@ posenc_status pe_bucket_map_init(pe_bucket_map *m, const pe_buckets *b, pe_pace 
     const pe_log_steps s = pe_log_steps_of(exact, b->max_distance, n - exact);
     for (int64_t i = 0; i < m->n && !st; i++) {
         m->first[i] = first_of(&s, i + 1);
-        st = pe_pace_add(pace, 3 * PE_LOG_STEP_NS);
+        st = pe_pace_add(pace, FIRST_NS);
     }
     return st;
 }

@@ -21,7 +21,7 @@ typedef struct pe_log_steps {
     pe_dd log_from, log_ratio;
 } pe_log_steps;
 
-enum { PE_LOG_STEP_NS = 1500 }; /* what a value takes, about */
+enum { PE_LOG_STEP_NS = 800 }; /* what a value takes, about */
 
 pe_log_steps pe_log_steps_of(int64_t from, int64_t to, int64_t steps);
 int64_t pe_log_steps_floor(const pe_log_steps *s, int64_t n); /* from <= n <= 2^53 */
@@ -57,7 +57,7 @@ typedef struct pe_bucket_map {
     int64_t *first; /* (n) distance at which bucket exact + 1 + i begins; not decreasing */
 } pe_bucket_map;
 
-enum { PE_BUCKET_NS = 25 };
+enum { PE_BUCKET_NS = 12 };
 posenc_cost pe_bucket_map_cost(const pe_buckets *b);
 /* Allocates; fini also of zeroed storage. */
 posenc_status pe_bucket_map_init(pe_bucket_map *m, const pe_buckets *b, pe_pace *pace, posenc_error *err);

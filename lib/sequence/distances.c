@@ -116,6 +116,6 @@ posenc_status pe_curve_map(const pe_curve *c, pe_distance_value *value, const vo
 posenc_cost pe_curve_cost(const pe_curve *c, int64_t steps)
 {
     const double rows = c->count ? (double)c->rows : 0;
-    return (posenc_cost){ .ns = 2e3 + (double)c->count * (double)steps + rows * (10 + 0.7 * (double)c->columns),
+    return (posenc_cost){ .ns = 2e3 + (double)c->count * (double)steps + rows * (10 + 2.5 * (double)c->columns),
                           .scratch = c->listed ? 0 : (uint64_t)c->count * sizeof(int64_t) };
 }

@@ -32,7 +32,7 @@ posenc_status pe_window_index_output(posenc_result *out, const posenc_reals *siz
 posenc_cost pe_window_index_cost(const posenc_reals *size, bool class_token)
 {
     const double n = (double)side(size, class_token);
-    return (posenc_cost){ .ns = 2e3 + n * (10 + 1.2 * n) };
+    return (posenc_cost){ .ns = 2e3 + n * (10 + 2.5 * n) };
 }
 
 posenc_status pe_window_index(const posenc_reals *size, bool class_token, int64_t *out, pe_pace *pace)
@@ -52,7 +52,7 @@ posenc_status pe_window_index(const posenc_reals *size, bool class_token, int64_
                 const int64_t first = (y - v + h - 1) * (2 * w - 1) + x + w - 1;
                 for (int64_t u = 0; u < w; u++)
                     *out++ = first - u;
-                st = pe_pace_add(pace, w + 2);
+                st = pe_pace_add(pace, 2 * w + 10);
             }
         }
     return st;
@@ -84,6 +84,8 @@ posenc_status pe_window_coordinates_output(posenc_result *out, posenc_dtype dtyp
     return pe_output(out, "table", dtype, 3, (int64_t[]){ 2 * h - 1, 2 * w - 1, 2 }, err);
 }
 
+enum { AXIS_NS = 800 }; /* one coordinate */
+
 /* The curves of both axes from displacement 0 on, and a row of the table. */
 static uint64_t coordinates_scratch(const posenc_reals *size)
 {
@@ -93,7 +95,7 @@ static uint64_t coordinates_scratch(const posenc_reals *size)
 posenc_cost pe_window_coordinates_cost(const posenc_reals *size)
 {
     const double h = size->v[0], w = size->v[1];
-    return (posenc_cost){ .ns = 4e3 + 1500 * (h + w) + 2 * h * (10 + 12 * w), .scratch = coordinates_scratch(size) };
+    return (posenc_cost){ .ns = 4e3 + AXIS_NS * (h + w) + 2 * h * (10 + 12 * w), .scratch = coordinates_scratch(size) };
 }
 
 /* curve[d], d = 0 .. n - 1 */
@@ -105,7 +107,7 @@ static posenc_status axis(int64_t n, double divisor, bool natural, double *curve
     for (int64_t d = 1; d < n && !st; d++) {
         const pe_dd one_more = pe_dd_div((pe_dd){ divisor + 8 * (double)d, 0 }, (pe_dd){ divisor, 0 });
         curve[d] = natural ? pe_log((double)(1 + d)) : pe_dd_div(pe_dd_log(one_more), log8).hi;
-        st = pe_pace_add(pace, 1500);
+        st = pe_pace_add(pace, AXIS_NS);
     }
     return st;
 }
