@@ -52,7 +52,7 @@ posenc_status pe_window_index(const posenc_reals *size, bool class_token, int64_
                 const int64_t first = (y - v + h - 1) * (2 * w - 1) + x + w - 1;
                 for (int64_t u = 0; u < w; u++)
                     *out++ = first - u;
-                st = pe_pace_add(pace, 2 * w + 10);
+                st = pe_pace_add(pace, 4 * w + 10);
             }
         }
     return st;
