@@ -4,7 +4,7 @@ X(sinusoidal)
 /*! X(timestep) */
 /*! X(continuous_sinusoidal) */
 /*! X(learned) */
-/*! X(learned_extend) */
+X(learned_extend)
 /*! X(random_fourier) */
 /*! X(random_sinusoidal) */
 /*! X(axial) */
