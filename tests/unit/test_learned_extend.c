@@ -384,7 +384,6 @@ static const struct {
     { "table=[[1,2],[3,4]]&new_length=99999999999", "new_length" },
     { "table=[1,2,3]&new_length=4", "table" },
     { "table=[[[1,2,3]]]&new_length=4", "table" },
-    { "table=[[1,2],[3,nan]]&new_length=4", "table" },
     { "table=[[1,2],[3,4]]&new_length=4&method=spline", "method" },
     { "table=[[1,2],[3,4]]&new_length=4&reserved_rows=2", "reserved_rows" },
     { "table=[[1,2],[3,4]]&new_length=1&reserved_rows=1", "reserved_rows" },
