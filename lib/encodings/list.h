@@ -19,10 +19,10 @@ X(learned_extend)
 /*! X(fourier_grid) */
 /*! X(detr_sine) */
 /*! X(box_sine) */
-/*! X(vit_resize) */
-/*! X(vit_resize_naflex) */
+X(vit_resize)
+X(vit_resize_naflex)
 /*! X(fractional_patch_index) */
-/*! X(vision_interpolation) */
+X(vision_interpolation)
 /*! X(vision_position_ids) */
 /* rotary */
 /*! X(rope) */
@@ -48,10 +48,10 @@ X(alibi_slopes)
 /*! X(swin_relative_position_index) */
 /*! X(swinv2_relative_coords_table) */
 /*! X(beit_relative_position_index) */
-/*! X(beit_relative_position_bias) */
+X(beit_relative_position_bias)
 /*! X(timm_relative_position_index) */
 /*! X(timm_relative_log_coords) */
-/*! X(rel_bias_resize) */
+X(rel_bias_resize)
 /*! X(kerple) */
 /*! X(sandwich) */
 /*! X(fire) */

@@ -33,9 +33,10 @@ int64_t pe_resample_place(const pe_resample *r, int64_t j, double *fraction)
 {
     if (r->align_corners)
         return divide(j * (r->from - 1), larger(r->to - 1, 1), fraction);
-    if (!(r->sampled > 0))
+    if (!(r->sampled > 0) && !r->places)
         return divide((2 * j + 1) * r->from - r->to, 2 * r->to, fraction);
-    const double place = ((double)j + 0.5) * (double)r->from / r->sampled - 0.5, below = floor(place);
+    const double place = r->places ? r->places[j] : ((double)j + 0.5) * (double)r->from / r->sampled - 0.5,
+                 below = floor(place);
     *fraction = place - below;
     return (int64_t)below;
 }
@@ -267,6 +268,16 @@ bool pe_table_fits(const posenc_tensor *t, double gain, posenc_dtype dtype, pose
     snprintf(words, sizeof words, "at most %.9g in magnitude, so that every result is a finite %s", largest / gain,
              posenc_dtype_name(dtype));
     return pe_tensor_within(t, -largest / gain, largest / gain, words, err);
+}
+
+int64_t pe_side_of_square(int64_t n)
+{
+    int64_t root = n > 0 ? (int64_t)sqrt((double)n) : 0;
+    while (root * root > n)
+        root--;
+    while ((root + 1) * (root + 1) <= n)
+        root++;
+    return root * root == n ? root : 0;
 }
 
 bool pe_two_sizes(const posenc_reals *list, const char *name, int64_t max, int64_t out[2], posenc_error *err)

@@ -31,6 +31,7 @@ typedef struct pe_resample {
                        step < 1, so that cubic has another coefficient and other ends than without */
     double a;       /* of cubic, at most 0 */
     double sampled; /* 0, or the length whose step is taken: torch's scale_factor * from. At least `to` */
+    const double *places; /* NULL, or (to) the places themselves, for the linear kernel without antialias */
 } pe_resample;
 
 /* Consecutive old elements first .. first + n - 1. */
@@ -76,5 +77,6 @@ posenc_status pe_copy_elements(const posenc_tensor *src, int64_t from, posenc_te
 bool pe_table_fits(const posenc_tensor *t, double gain, posenc_dtype dtype, posenc_error *err);
 /* For `check`: a list of two sizes, each a whole number in 1 .. max. False after a fault. */
 bool pe_two_sizes(const posenc_reals *list, const char *name, int64_t max, int64_t out[2], posenc_error *err);
+int64_t pe_side_of_square(int64_t n); /* 0: n <= 2^60 is no square, or none of a side over 0 */
 
 #endif
