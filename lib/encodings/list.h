@@ -3,11 +3,11 @@
 X(sinusoidal)
 /*! X(timestep) */
 /*! X(continuous_sinusoidal) */
-/*! X(learned) */
+X(learned)
 X(learned_extend)
 /*! X(random_fourier) */
 /*! X(random_sinusoidal) */
-/*! X(axial) */
+X(axial)
 /*! X(hierarchical) */
 /*! X(time2vec) */
 /*! X(continuous_mlp) */

@@ -59,7 +59,7 @@ static const posenc_param rows[] = {
 };
 
 static const posenc_output outputs[] = {
-    { "posemb", "[num_prefix_tokens + H' W', D], or [H', W', D]", "the new table, in the form of the old one", NULL },
+    { "posemb", "[P + H' W', D] or [H', W', D]", "the new table, in the form of the old one", NULL },
 };
 
 /* ---- check ---- */
