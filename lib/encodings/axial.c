@@ -130,7 +130,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const axial *p = r->params;
-    *out = (posenc_cost){ .ns = 1e3 + (double)count(r) * (60 + 4 * (double)(p->dims[0] + p->dims[1])) };
+    *out = (posenc_cost){ .ns = 1e3 + (double)count(r) * (40 + 3 * (double)(p->dims[0] + p->dims[1])) };
 }
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)

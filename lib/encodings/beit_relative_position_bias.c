@@ -101,7 +101,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pe_resample rows_axis = axis(p, 0), columns_axis = axis(p, 1);
     const pe_grid g = { .axis = { &rows_axis, &columns_axis }, .inner = p->table.shape[1] };
     const double n = (double)tokens(p);
-    out->ns = 1e3 + 4 * (double)grid_doubles(p) + pe_resample_ns(&g) + 6 * n * n * (double)p->table.shape[1];
+    out->ns = 1e3 + 4 * (double)grid_doubles(p) + pe_resample_ns(&g) + 4 * n * n * (double)p->table.shape[1];
     out->scratch = (grid_doubles(p) + (size_t)tokens(p)) * sizeof(double) + pe_resample_scratch(&g);
 }
 

@@ -103,7 +103,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const learned *p = r->params;
-    *out = (posenc_cost){ .ns = 1e3 + (double)pe_positions_count(r, &p->at) * (40 + 4 * (double)p->table.shape[1]) };
+    *out = (posenc_cost){ .ns = 1e3 + (double)pe_positions_count(r, &p->at) * (20 + 2 * (double)p->table.shape[1]) };
 }
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)

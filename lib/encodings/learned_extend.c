@@ -218,10 +218,10 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pe_sines s = sines(p);
     const pe_columns c = pe_sines_columns(&s);
     const double n = (double)width(p), made = (double)(p->new_length - kept(p)), old = (double)rows_axis.from;
-    *out = (posenc_cost){ .ns = 1e3 + 4 * (double)p->new_length * n };
+    *out = (posenc_cost){ .ns = 1e3 + 2 * (double)kept(p) * n };
     if (p->method == CUBIC_SPLINE) {
-        out->ns += n * (20 * old + 12 * made) + 20 * old;
-        out->scratch = (uint64_t)rows_axis.from * (2 * COLUMNS + 1) * sizeof(double);
+        out->ns += n * (15 * old + 4 * made) + 40 * old;
+        out->scratch = (uint64_t)rows_axis.from * (2 * (uint64_t)smaller(COLUMNS, width(p)) + 1) * sizeof(double);
     } else if (interpolates(p)) {
         out->ns += pe_resample_ns(&g);
         out->scratch = pe_resample_scratch(&g);
@@ -229,7 +229,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
         out->ns += 20e3 + (double)c.pairs * (300 + 25 * made);
         out->scratch = c.pairs * sizeof(pe_dd) + c.width * sizeof(double);
     } else {
-        out->ns += made * n * (p->method == RANDOM ? 700 : 8);
+        out->ns += made * (20 + n * (p->method == RANDOM ? 450 : 5));
     }
 }
 
@@ -274,10 +274,10 @@ static posenc_status interpolate(target *t)
  * s[0] + q s[1] = first, and its mirror image, say what happens at the ends. Not-a-knot: the third derivative does not jump
  * at the last row but one. Elimination without pivoting is stable, as all pivots are 0.46 or more. */
 typedef struct spline {
-    int64_t n;
-    double q;      /* 2; 1 for the parabola through three rows; 0 for the line through two */
-    double *ratio; /* (n) upper coefficient by pivot */
-    double *y, *s; /* (n, COLUMNS) */
+    int64_t n, lanes; /* rows; columns at a time */
+    double q;         /* 2; 1 for the parabola through three rows; 0 for the line through two */
+    double *ratio;    /* (n) upper coefficient by pivot */
+    double *y, *s;    /* (n, lanes) */
 } spline;
 
 static double end_slope(int64_t n, double inside, double next) /* differences of the outermost rows */
@@ -293,28 +293,28 @@ static double pivot(const spline *f, int64_t i)
 
 static posenc_status solve(const spline *f, pe_pace *pace)
 {
-    const int64_t n = f->n;
+    const int64_t n = f->n, m = f->lanes;
     const double *y = f->y;
     double *s = f->s;
     posenc_status st = PE_OK;
     for (int64_t i = 0; i < n && !st; i++) {
         const double d = pivot(f, i), lower = i == 0 ? 0 : i < n - 1 ? 1 : f->q;
-        for (int64_t k = i * COLUMNS; k < (i + 1) * COLUMNS; k++) {
+        for (int64_t k = i * m; k < (i + 1) * m; k++) {
             double b = 0;
             if (i == 0)
-                b = end_slope(n, y[k + COLUMNS] - y[k], n > 2 ? y[k + 2 * COLUMNS] - y[k + COLUMNS] : 0);
+                b = end_slope(n, y[k + m] - y[k], n > 2 ? y[k + 2 * m] - y[k + m] : 0);
             else if (i < n - 1)
-                b = 3 * (y[k + COLUMNS] - y[k - COLUMNS]);
+                b = 3 * (y[k + m] - y[k - m]);
             else
-                b = end_slope(n, y[k] - y[k - COLUMNS], n > 2 ? y[k - COLUMNS] - y[k - 2 * COLUMNS] : 0);
-            s[k] = (b - (i ? lower * s[k - COLUMNS] : 0)) / d;
+                b = end_slope(n, y[k] - y[k - m], n > 2 ? y[k - m] - y[k - 2 * m] : 0);
+            s[k] = (b - (i ? lower * s[k - m] : 0)) / d;
         }
-        st = pe_pace_add(pace, 10 * COLUMNS);
+        st = pe_pace_add(pace, 10 * m + 40);
     }
     for (int64_t i = n - 2; i >= 0 && !st; i--) {
-        for (int64_t k = i * COLUMNS; k < (i + 1) * COLUMNS; k++)
-            s[k] -= f->ratio[i] * s[k + COLUMNS];
-        st = pe_pace_add(pace, 2 * COLUMNS);
+        for (int64_t k = i * m; k < (i + 1) * m; k++)
+            s[k] -= f->ratio[i] * s[k + m];
+        st = pe_pace_add(pace, 4 * m + 60);
     }
     return st;
 }
@@ -322,7 +322,7 @@ static posenc_status solve(const spline *f, pe_pace *pace)
 /* The spline's value at fraction t of the way from element k to the next row. */
 static double between(const spline *f, int64_t k, double t)
 {
-    const double y = f->y[k], s = f->s[k], d = f->y[k + COLUMNS] - y, next = f->s[k + COLUMNS];
+    const double y = f->y[k], s = f->s[k], d = f->y[k + f->lanes] - y, next = f->s[k + f->lanes];
     return y + t * (s + t * ((3 * d - 2 * s - next) + t * (s + next - 2 * d)));
 }
 
@@ -331,10 +331,10 @@ static posenc_status spline_columns(target *t, const spline *f, const pe_resampl
     const learned_extend *p = t->p;
     posenc_status st = PE_OK;
     for (int64_t i = 0; i < f->n && !st; i++) {
-        for (int64_t k = 0; k < COLUMNS; k++)
-            f->y[i * COLUMNS + k] = k < count ? posenc_tensor_get(&p->table, (p->reserved_rows + i) * width(p) + first + k)
-                                              : 0;
-        st = pe_pace_add(&t->pace, 4 * COLUMNS);
+        for (int64_t k = 0; k < f->lanes; k++)
+            f->y[i * f->lanes + k] = k < count ? posenc_tensor_get(&p->table, (p->reserved_rows + i) * width(p) + first + k)
+                                               : 0;
+        st = pe_pace_add(&t->pace, 4 * f->lanes + 40);
     }
     if (!st && f->n > 1)
         st = solve(f, &t->pace);
@@ -342,9 +342,9 @@ static posenc_status spline_columns(target *t, const spline *f, const pe_resampl
         double value[COLUMNS], way;
         const int64_t i = pe_resample_place(r, j, &way);
         for (int64_t k = 0; k < count; k++)
-            value[k] = way > 0 ? between(f, i * COLUMNS + k, way) : f->y[i * COLUMNS + k];
+            value[k] = way > 0 ? between(f, i * f->lanes + k, way) : f->y[i * f->lanes + k];
         store(t, p->reserved_rows + j, first, value, count);
-        st = pe_pace_add(&t->pace, 10 * COLUMNS + 20);
+        st = pe_pace_add(&t->pace, 10 * count + 600); /* rows lie pages apart */
     }
     return st;
 }
@@ -353,21 +353,22 @@ static posenc_status splines(target *t)
 {
     const learned_extend *p = t->p;
     const pe_resample r = axis(p);
-    const size_t n = (size_t)r.from;
-    double *all = malloc(n * (2 * COLUMNS + 1) * sizeof *all);
+    const size_t n = (size_t)r.from, lanes = (size_t)smaller(COLUMNS, width(p));
+    double *all = malloc(n * (2 * lanes + 1) * sizeof *all);
     if (!all)
         return pe_no_memory("memory", t->err);
     const spline f = { .n = r.from,
+                       .lanes = (int64_t)lanes,
                        .q = n > 3    ? 2
                             : n == 3 ? 1
                                      : 0,
                        .ratio = all,
                        .y = all + n,
-                       .s = all + n * (1 + COLUMNS) };
+                       .s = all + n * (1 + lanes) };
     posenc_status st = PE_OK;
     for (int64_t i = 0; i < f.n && !st; i++) {
         f.ratio[i] = (i ? 1 : f.q) / pivot(&f, i);
-        st = pe_pace_add(&t->pace, 10);
+        st = pe_pace_add(&t->pace, 30);
     }
     for (int64_t first = 0; first < width(p) && !st; first += COLUMNS)
         st = spline_columns(t, &f, &r, first, smaller(COLUMNS, width(p) - first));

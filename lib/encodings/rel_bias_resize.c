@@ -161,7 +161,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pe_grid g = { .axis = { &rows_axis, &columns_axis }, .inner = p->table.shape[1] };
     *out = (posenc_cost){ .ns = 1e3 + 4 * (double)posenc_tensor_count(&p->table) };
     if (!same_size(p)) {
-        out->ns += pe_resample_ns(&g) + 100 * (double)(p->from[0] + p->from[1] + p->to[0] + p->to[1]);
+        out->ns += pe_resample_ns(&g) + 40 * (double)(p->from[0] + p->from[1] + p->to[0] + p->to[1]);
         out->scratch = pe_resample_scratch(&g) + (axis_doubles(p, 0) + axis_doubles(p, 1)) * sizeof(double);
     }
 }

@@ -92,7 +92,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const vision_interpolation *p = r->params;
     int64_t patches;
     count(p, &patches);
-    *out = (posenc_cost){ .ns = 1e3 + (double)patches * (60 + 3 * taps(p) * taps(p)) };
+    *out = (posenc_cost){ .ns = 1e3 + (double)patches * (40 + 3 * taps(p) * taps(p)) };
 }
 
 /* Taps of patch i on an axis of n patches. */

@@ -212,7 +212,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pe_resample rows_axis = axis(p, 0), columns_axis = axis(p, 1);
     const pe_grid g = { .axis = { &rows_axis, &columns_axis }, .inner = inner(p) };
     const double copied = (double)(p->num_prefix_tokens + (same_size(p) ? p->to[0] * p->to[1] : 0)) * (double)g.inner;
-    *out = (posenc_cost){ .ns = 1e3 + 4 * copied + (same_size(p) ? 0 : pe_resample_ns(&g)),
+    *out = (posenc_cost){ .ns = 1e3 + 2 * copied + (same_size(p) ? 0 : pe_resample_ns(&g)),
                           .scratch = same_size(p) ? 0 : pe_resample_scratch(&g) };
 }
 

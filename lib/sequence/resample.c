@@ -148,7 +148,7 @@ static posenc_status add_elements(double *sum, const posenc_tensor *t, int64_t s
         const int64_t end = smaller(i + CHUNK, n);
         for (int64_t k = i; k < end; k++)
             sum[k] = (store ? 0 : sum[k]) + w * posenc_tensor_get(t, start + k);
-        st = pe_pace_add(pace, 4 * (end - i));
+        st = pe_pace_add(pace, 6 * (end - i));
     }
     return st;
 }
@@ -219,8 +219,7 @@ double pe_resample_ns(const pe_grid *g)
 {
     const double rows = (double)g->axis[0]->to, columns = (double)g->axis[1]->to, inner = (double)g->inner,
                  up = (double)pe_resample_width(g->axis[0]), across = (double)pe_resample_width(g->axis[1]);
-    return rows *
-           (10 * up + up * 3 * (double)g->axis[1]->from * inner + columns * (20 + 10 * across + (across + 2) * inner));
+    return rows * (5 * up + up * 2 * (double)g->axis[1]->from * inner + columns * (10 + 6 * across + (across + 1) * inner));
 }
 
 posenc_status pe_resample_grid(const pe_grid *g, pe_pace *pace, posenc_error *err)
@@ -272,7 +271,9 @@ bool pe_table_fits(const posenc_tensor *t, double gain, posenc_dtype dtype, pose
 
 int64_t pe_side_of_square(int64_t n)
 {
-    int64_t root = n > 0 ? (int64_t)sqrt((double)n) : 0;
+    if (n <= 0)
+        return 0;
+    int64_t root = (int64_t)sqrt((double)n);
     while (root * root > n)
         root--;
     while ((root + 1) * (root + 1) <= n)

@@ -77,6 +77,6 @@ posenc_status pe_copy_elements(const posenc_tensor *src, int64_t from, posenc_te
 bool pe_table_fits(const posenc_tensor *t, double gain, posenc_dtype dtype, posenc_error *err);
 /* For `check`: a list of two sizes, each a whole number in 1 .. max. False after a fault. */
 bool pe_two_sizes(const posenc_reals *list, const char *name, int64_t max, int64_t out[2], posenc_error *err);
-int64_t pe_side_of_square(int64_t n); /* 0: n <= 2^60 is no square, or none of a side over 0 */
+int64_t pe_side_of_square(int64_t n); /* 0: n, at most 2^60, is no square of 1 or more */
 
 #endif

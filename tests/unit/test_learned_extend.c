@@ -375,6 +375,29 @@ START_TEST(keys_round_trip)
 }
 END_TEST
 
+/* Every method looks at its context again and again, and leaves nothing behind when told to stop. */
+static posenc_status stop_at_third(void *calls) { return ++*(int *)calls < 3 ? PE_OK : PE_CANCELLED; }
+
+START_TEST(cancelled)
+{
+    static const char *const methods[] = { "linear",      "nearest",    "cubic",         "cubic_spline", "tile",
+                                           "repeat_last", "sinusoidal", "random&seed=1", "hierarchical" };
+    char query[200];
+    int calls = 0;
+    posenc_answer a;
+    posenc_error err = { 0 };
+    posenc_context ctx = { .stop = stop_at_third, .user = &calls };
+    int used = snprintf(query, sizeof query, "new_length=%d&method=%s&table=[[1,2,3,4]", _i == 8 ? 36 : 1 << 20,
+                        methods[_i]);
+    for (int i = 0; i < 5; i++)
+        used += snprintf(query + used, sizeof query - (size_t)used, ",[5,6,7,%d]", i);
+    strcat(query, "]");
+    ck_assert_int_eq(posenc_encode("learned_extend", query, NULL, &a, &ctx, &err), _i == 8 ? PE_OK : PE_CANCELLED);
+    ck_assert_int_ge(calls, 2);
+    posenc_answer_fini(&a);
+}
+END_TEST
+
 static const struct {
     const char *query, *field;
 } bad[] = {
@@ -444,6 +467,7 @@ Suite *learned_extend_suite(void)
     tcase_add_test(t, reserved_rows_stay);
     tcase_add_test(t, dtypes);
     tcase_add_loop_test(t, keys_round_trip, 0, 6);
+    tcase_add_loop_test(t, cancelled, 0, 9);
     tcase_add_loop_test(t, bad_input, 0, (int)LEN(bad));
     suite_add_tcase(s, t);
     return s;
