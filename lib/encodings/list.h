@@ -3,11 +3,11 @@
 X(sinusoidal)
 /*! X(timestep) */
 /*! X(continuous_sinusoidal) */
-/*! X(learned) */
-/*! X(learned_extend) */
+X(learned)
+X(learned_extend)
 /*! X(random_fourier) */
 /*! X(random_sinusoidal) */
-/*! X(axial) */
+X(axial)
 /*! X(hierarchical) */
 /*! X(time2vec) */
 /*! X(continuous_mlp) */
@@ -19,10 +19,10 @@ X(sinusoidal)
 /*! X(fourier_grid) */
 /*! X(detr_sine) */
 /*! X(box_sine) */
-/*! X(vit_resize) */
-/*! X(vit_resize_naflex) */
+X(vit_resize)
+X(vit_resize_naflex)
 /*! X(fractional_patch_index) */
-/*! X(vision_interpolation) */
+X(vision_interpolation)
 /*! X(vision_position_ids) */
 /* rotary */
 /*! X(rope) */
@@ -39,19 +39,19 @@ X(sinusoidal)
 /* relative */
 /*! X(alibi) */
 X(alibi_slopes)
-/*! X(t5_bucket) */
-/*! X(t5_bias) */
-/*! X(t5_bucket_prophetnet) */
-/*! X(shaw_relative_index) */
+X(t5_bucket)
+X(t5_bias)
+X(t5_bucket_prophetnet)
+X(shaw_relative_index)
 /*! X(relative_sinusoidal) */
-/*! X(deberta_relative) */
-/*! X(swin_relative_position_index) */
-/*! X(swinv2_relative_coords_table) */
-/*! X(beit_relative_position_index) */
-/*! X(beit_relative_position_bias) */
-/*! X(timm_relative_position_index) */
-/*! X(timm_relative_log_coords) */
-/*! X(rel_bias_resize) */
+X(deberta_relative)
+X(swin_relative_position_index)
+X(swinv2_relative_coords_table)
+X(beit_relative_position_index)
+X(beit_relative_position_bias)
+X(timm_relative_position_index)
+X(timm_relative_log_coords)
+X(rel_bias_resize)
 /*! X(kerple) */
 /*! X(sandwich) */
 /*! X(fire) */
