@@ -12,10 +12,10 @@ pe_draft pe_draft_of(const pe_section *s, const char *encoding)
     return (pe_draft){ .s = s, .layer_type = s->layers, .encoding = encoding };
 }
 
-static void put(pe_value *list, size_t room, size_t *n, const char *name, const char *json, const char *path)
+static void put(pe_draft_value *list, size_t room, size_t *n, const char *name, const char *json, const char *path)
 {
     if (*n < room)
-        list[(*n)++] = (pe_value){ name, json, path };
+        list[(*n)++] = (pe_draft_value){ name, json, path };
 }
 
 static void put_param(pe_draft *d, const char *name, const char *json, const char *path)
@@ -30,21 +30,24 @@ static const char *number(const pe_draft *d, double v)
     return pe_print_text(d->s->r, "%.*s", (int)pe_number_text(&one, 0, text), text);
 }
 
-void pe_put_int(pe_draft *d, const char *name, int64_t v, const char *path)
+void pe_draft_int(pe_draft *d, const char *name, int64_t v, const char *path)
 {
     put_param(d, name, pe_print_text(d->s->r, "%lld", (long long)v), path);
 }
 
-void pe_put_real(pe_draft *d, const char *name, double v, const char *path) { put_param(d, name, number(d, v), path); }
+void pe_draft_real(pe_draft *d, const char *name, double v, const char *path) { put_param(d, name, number(d, v), path); }
 
-void pe_put_bool(pe_draft *d, const char *name, bool v, const char *path) { put_param(d, name, v ? "true" : "false", path); }
+void pe_draft_bool(pe_draft *d, const char *name, bool v, const char *path)
+{
+    put_param(d, name, v ? "true" : "false", path);
+}
 
-void pe_put_word(pe_draft *d, const char *name, const char *v, const char *path)
+void pe_draft_word(pe_draft *d, const char *name, const char *v, const char *path)
 {
     put_param(d, name, pe_print_text(d->s->r, "\"%s\"", v), path);
 }
 
-void pe_put_found(pe_draft *d, const char *name, pe_found f)
+void pe_draft_found(pe_draft *d, const char *name, pe_found f)
 {
     char *text = posenc_strdup(d->s->r->arena, f.value.p, (size_t)(f.value.end - f.value.p));
     d->s->r->failed |= !text;
@@ -52,7 +55,7 @@ void pe_put_found(pe_draft *d, const char *name, pe_found f)
         put_param(d, name, text, f.path);
 }
 
-void pe_put_pair(pe_draft *d, const char *name, const int64_t v[2], const char *path)
+void pe_draft_pair(pe_draft *d, const char *name, const int64_t v[2], const char *path)
 {
     put_param(d, name, pe_print_text(d->s->r, "[%lld,%lld]", (long long)v[0], (long long)v[1]), path);
 }
@@ -72,7 +75,7 @@ void pe_need_word(pe_draft *d, const char *name, const char *v)
     put(d->need, PE_LEN(d->need), &d->nneeds, name, pe_print_text(d->s->r, "\"%s\"", v), NULL);
 }
 
-void pe_note(pe_draft *d, const char *format, ...)
+void pe_draft_note(pe_draft *d, const char *format, ...)
 {
     char text[600];
     va_list ap;
@@ -83,7 +86,7 @@ void pe_note(pe_draft *d, const char *format, ...)
 }
 
 /* {"name":value,...}; `more`: further members, may be NULL. NULL: no memory. */
-static char *object(pe_resolver *r, const pe_value *v, size_t n, const char *more)
+static char *object(pe_resolver *r, const pe_draft_value *v, size_t n, const char *more)
 {
     size_t size = 3 + (more ? strlen(more) + 1 : 0);
     for (size_t i = 0; i < n; i++)
@@ -129,12 +132,12 @@ static void check(const pe_draft *d, const char *json)
         if (local.status == PE_BUSY)
             posenc_fail(d->s->r->err, PE_BUSY, f->reason, f->field, f->value, "%s", f->allowed);
         else
-            pe_refuse(d->s, path ? path : pe_path_in(d->s, d->s->node, NULL), f->value, "%s (%s of %s)", f->allowed,
+            pe_reject(d->s, path ? path : pe_key_path_in(d->s, d->s->node, NULL), f->value, "%s (%s of %s)", f->allowed,
                       f->field, d->encoding);
     }
 }
 
-void pe_add(pe_draft *d)
+void pe_draft_add(pe_draft *d)
 {
     pe_resolver *r = d->s->r;
     posenc_resolution *out = r->out;
@@ -166,13 +169,13 @@ void pe_add(pe_draft *d)
                              .complete = !d->open && !d->probe && posenc_encoding_named(d->encoding) };
 }
 
-void pe_add_none(const pe_section *s, const char *layer_type, const int64_t *layer, size_t nlayers, const char *why)
+void pe_draft_add_none(const pe_section *s, const char *layer_type, const int64_t *layer, size_t nlayers, const char *why)
 {
     pe_draft d = pe_draft_of(s, "none");
     d.layer_type = layer_type;
     d.layer = layer;
     d.nlayers = nlayers;
     d.open = true;
-    pe_note(&d, "%s", why);
-    pe_add(&d);
+    pe_draft_note(&d, "%s", why);
+    pe_draft_add(&d);
 }

@@ -7,18 +7,18 @@
 
 void pe_resolve_none(const pe_section *s)
 {
-    const char *why = pe_fact(s, "@why");
+    const char *why = pe_model_fact(s, "@why");
     pe_draft d = pe_draft_of(s, "none");
     d.open = true;
-    pe_note(&d, "%s",
-            why && !strcmp(why, "recurrent") ? "recurrent layers carry order themselves"
-            : why && !strcmp(why, "hybrid")
-                ? "attention layers have no positional encoding: the recurrent layers carry order"
-                : "no positional encoding");
+    pe_draft_note(&d, "%s",
+                  why && !strcmp(why, "recurrent") ? "recurrent layers carry order themselves"
+                  : why && !strcmp(why, "hybrid")
+                      ? "attention layers have no positional encoding: the recurrent layers carry order"
+                      : "no positional encoding");
     pe_found theta = pe_given_key(s, "rope_theta");
-    if (pe_has(theta))
-        pe_warning(s, "%s stands in the configuration, but models of this type rotate nothing", theta.path);
-    pe_add(&d);
+    if (pe_found_any(theta))
+        pe_resolve_warning(s, "%s stands in the configuration, but models of this type rotate nothing", theta.path);
+    pe_draft_add(&d);
 }
 
 /* MLA layers without rotation between linear-attention layers; layers are counted from 1. */
@@ -38,12 +38,12 @@ void pe_resolve_kimi_linear(const pe_section *s)
         pe_resolve_rope(s);
         return;
     }
-    const pe_node *linear = pe_member(s->node, "linear_attn_config");
+    const pe_node *linear = pe_node_member(s->node, "linear_attn_config");
     pe_found rotary = pe_given_key(s, "qk_rope_head_dim");
-    if (pe_has(rotary))
-        pe_warning(s, "%s is given, but %s is true: no layer rotates", rotary.path, f.path);
+    if (pe_found_any(rotary))
+        pe_resolve_warning(s, "%s is given, but %s is true: no layer rotates", rotary.path, f.path);
     for (size_t k = 0; k < PE_LEN(kinds); k++) {
-        pe_found list = pe_in(s, linear, kinds[k].key);
+        pe_found list = pe_key_in(s, linear, kinds[k].key);
         pe_json e = { 0 };
         size_t n = pe_list_size(list), i = 0;
         int64_t *layer = n ? posenc_alloc(s->r->arena, n * sizeof *layer) : NULL;
@@ -53,11 +53,11 @@ void pe_resolve_kimi_linear(const pe_section *s)
                 layer[i]--;
                 continue;
             }
-            pe_refuse(s, pe_print_text(s->r, "%s[%zu]", list.path, i), pe_node_show(list.node, e).s,
+            pe_reject(s, pe_print_text(s->r, "%s[%zu]", list.path, i), pe_node_show(list.node, e).s,
                       "a layer from 1 to %d: they are counted from 1", PE_MAX_LAYERS);
             return;
         }
-        pe_add_none(s, kinds[k].type, layer, n, kinds[k].why);
+        pe_draft_add_none(s, kinds[k].type, layer, n, kinds[k].why);
     }
 }
 
@@ -67,21 +67,21 @@ static void add_alibi(const pe_section *s, const char *form, pe_found largest, c
 {
     int64_t heads, most;
     pe_found f;
-    if (!pe_heads(s, &heads, &f))
+    if (!pe_read_heads(s, &heads, &f))
         return;
     pe_draft d = pe_draft_of(s, "alibi");
-    pe_put_int(&d, "num_heads", heads, f.path);
-    pe_put_word(&d, "form", form, NULL);
-    if (pe_has(largest) && pe_as_int(s, largest, 1, 1024, &most) && most != 8)
-        pe_put_int(&d, "alibi_bias_max", most, largest.path);
+    pe_draft_int(&d, "num_heads", heads, f.path);
+    pe_draft_word(&d, "form", form, NULL);
+    if (pe_found_any(largest) && pe_as_int(s, largest, 1, 1024, &most) && most != 8)
+        pe_draft_int(&d, "alibi_bias_max", most, largest.path);
     if (slope_dtype)
-        pe_put_word(&d, "slope_dtype", slope_dtype, NULL);
-    pe_add(&d);
+        pe_draft_word(&d, "slope_dtype", slope_dtype, NULL);
+    pe_draft_add(&d);
 }
 
 void pe_resolve_alibi(const pe_section *s)
 {
-    const char *form = pe_fact(s, "@form");
+    const char *form = pe_model_fact(s, "@form");
     add_alibi(s, form ? form : "key_position", (pe_found){ 0 }, NULL);
 }
 
@@ -95,23 +95,23 @@ void pe_resolve_falcon(const pe_section *s)
 
 void pe_resolve_mpt(const pe_section *s)
 {
-    const pe_node *attention = pe_member(s->node, "attn_config");
-    pe_found f = pe_in(s, attention, "alibi");
+    const pe_node *attention = pe_node_member(s->node, "attn_config");
+    pe_found f = pe_key_in(s, attention, "alibi");
     bool alibi = true, rope = false;
-    if (attention && !pe_is_object(attention)) {
-        pe_refuse(s, pe_path(s, "attn_config"), pe_node_show(attention, attention->value).s, "an object");
+    if (attention && !pe_node_is_object(attention)) {
+        pe_reject(s, pe_key_path(s, "attn_config"), pe_node_show(attention, attention->value).s, "an object");
         return;
     }
-    if (!pe_has(f))
-        pe_default_used(s, pe_path(s, "attn_config.alibi"), "true", 4);
+    if (!pe_found_any(f))
+        pe_default_used(s, pe_key_path(s, "attn_config.alibi"), "true", 4);
     else if (!pe_as_bool(s, f, &alibi))
         return;
-    if (pe_as_bool(s, pe_in(s, attention, "rope"), &rope) && rope) {
-        pe_refuse_value(s, pe_in(s, attention, "rope"), "false: rotary MPT is not known here");
+    if (pe_as_bool(s, pe_key_in(s, attention, "rope"), &rope) && rope) {
+        pe_reject_value(s, pe_key_in(s, attention, "rope"), "false: rotary MPT is not known here");
         return;
     }
     if (alibi)
-        add_alibi(s, "mpt", pe_in(s, attention, "alibi_bias_max"), NULL);
+        add_alibi(s, "mpt", pe_key_in(s, attention, "alibi_bias_max"), NULL);
     else
         pe_resolve_learned(s);
 }
@@ -122,8 +122,8 @@ void pe_resolve_baichuan(const pe_section *s)
     pe_found width = pe_given_key(s, "hidden_size"), layers = pe_given_key(s, "num_hidden_layers");
     int64_t w = 0, n = 0;
     if (pe_as_int(s, width, 1, 1 << 24, &w) && pe_as_int(s, layers, 1, PE_MAX_LAYERS, &n) && w == 5120 && n == 40) {
-        pe_warning(s,
-                   "baichuan: the 13B models (hidden_size 5120, 40 layers) use ALiBi; no key of the configuration says it");
+        pe_resolve_warning(
+            s, "baichuan: the 13B models (hidden_size 5120, 40 layers) use ALiBi; no key of the configuration says it");
         add_alibi(s, "key_position", (pe_found){ 0 }, NULL);
         return;
     }
@@ -139,23 +139,23 @@ void pe_resolve_chatglm(const pe_section *s)
     const char *path;
     double ratio = 1, base = 10000;
     pe_found r = pe_key(s, "rope_ratio"), b = pe_key(s, "rope_theta"), l = pe_given_key(s, "seq_length");
-    bool good = pe_head_dim(s, "kv_channels", &head, &path);
+    bool good = pe_read_head_dim(s, "kv_channels", &head, &path);
     good &= pe_as_positive(s, r, &ratio) && pe_as_positive(s, b, &base);
-    if (pe_has(l))
+    if (pe_found_any(l))
         good &= pe_as_int(s, l, 1, INT64_C(1) << 40, &length);
     if (!good)
         return;
     if (head % 4)
-        pe_refuse(s, path, posenc_text("%lld", (long long)head).s, "a multiple of 4: half of the channels rotate, in pairs");
+        pe_reject(s, path, posenc_text("%lld", (long long)head).s, "a multiple of 4: half of the channels rotate, in pairs");
     pe_draft d = pe_draft_of(s, "rope");
-    pe_put_int(&d, "head_dim", head, path);
-    pe_put_real(&d, "rope_theta", base * ratio, r.path);
-    pe_put_real(&d, "partial_rotary_factor", 0.5, path);
-    if (pe_has(l))
-        pe_put_int(&d, "max_position_embeddings", length, l.path);
-    pe_put_word(&d, "layout", "interleaved", NULL);
-    pe_note(&d, "the base is rope_theta times rope_ratio");
-    pe_add(&d);
+    pe_draft_int(&d, "head_dim", head, path);
+    pe_draft_real(&d, "rope_theta", base * ratio, r.path);
+    pe_draft_real(&d, "partial_rotary_factor", 0.5, path);
+    if (pe_found_any(l))
+        pe_draft_int(&d, "max_position_embeddings", length, l.path);
+    pe_draft_word(&d, "layout", "interleaved", NULL);
+    pe_draft_note(&d, "the base is rope_theta times rope_ratio");
+    pe_draft_add(&d);
 }
 
 /* Qwen-1: the base grows with the length in steps, counted from seq_length; queries beyond it are scaled. */
@@ -169,7 +169,7 @@ void pe_resolve_qwen(const pe_section *s)
     if (!good)
         return;
     pe_found trained = grows || logn ? pe_required_key(s, "seq_length") : (pe_found){ 0 };
-    if (pe_has(trained) && !pe_as_int(s, trained, 1, INT64_C(1) << 40, &length))
+    if (pe_found_any(trained) && !pe_as_int(s, trained, 1, INT64_C(1) << 40, &length))
         return;
     if (!grows) {
         pe_resolve_rope(s);
@@ -179,37 +179,37 @@ void pe_resolve_qwen(const pe_section *s)
         const char *path;
         pe_found b = pe_required_key(s, "rotary_emb_base|rope_theta"), p = pe_key(s, "rotary_pct|partial_rotary_factor"),
                  m = pe_given_key(s, "max_position_embeddings|n_positions");
-        good = pe_head_dim(s, "kv_channels|head_dim", &head, &path);
+        good = pe_read_head_dim(s, "kv_channels|head_dim", &head, &path);
         good &= pe_as_positive(s, b, &base);
-        if (pe_has(p))
+        if (pe_found_any(p))
             good &= pe_as_positive(s, p, &share);
-        if (pe_has(m))
+        if (pe_found_any(m))
             good &= pe_as_int(s, m, 1, INT64_C(1) << 40, &max);
         if (!good)
             return;
         pe_draft d = pe_draft_of(s, "rope");
-        pe_put_int(&d, "head_dim", head, path);
-        pe_put_found(&d, "rope_theta", b);
+        pe_draft_int(&d, "head_dim", head, path);
+        pe_draft_found(&d, "rope_theta", b);
         if (share != 1)
-            pe_put_real(&d, "partial_rotary_factor", share, p.path);
-        pe_put_word(&d, "rope_type", "ntk_alpha", dynamic.path);
-        pe_put_int(&d, "original_max_position_embeddings", length, trained.path);
+            pe_draft_real(&d, "partial_rotary_factor", share, p.path);
+        pe_draft_word(&d, "rope_type", "ntk_alpha", dynamic.path);
+        pe_draft_int(&d, "original_max_position_embeddings", length, trained.path);
         if (max)
-            pe_put_int(&d, "max_position_embeddings", max, m.path);
-        pe_put_word(&d, "layout", "half", NULL);
-        pe_note(&d, "the base grows in steps with seq_len, beyond %lld", (long long)length);
-        pe_add(&d);
+            pe_draft_int(&d, "max_position_embeddings", max, m.path);
+        pe_draft_word(&d, "layout", "half", NULL);
+        pe_draft_note(&d, "the base grows in steps with seq_len, beyond %lld", (long long)length);
+        pe_draft_add(&d);
     }
     if (!logn)
         return;
     pe_draft d = pe_draft_of(s, "attention_temperature");
-    pe_put_word(&d, "variant", "logn", scaled.path);
-    pe_put_int(&d, "original_max_position_embeddings", length, trained.path);
+    pe_draft_word(&d, "variant", "logn", scaled.path);
+    pe_draft_int(&d, "original_max_position_embeddings", length, trained.path);
     d.probe = "\"positions\":[0]";
     pe_need_word(&d, "positions", "of the queries");
-    pe_note(&d, "queries beyond position %lld are multiplied by log(position) / log(%lld)", (long long)length,
-            (long long)length);
-    pe_add(&d);
+    pe_draft_note(&d, "queries beyond position %lld are multiplied by log(position) / log(%lld)", (long long)length,
+                  (long long)length);
+    pe_draft_add(&d);
 }
 
 void pe_resolve_gpt_neo(const pe_section *s)
@@ -217,7 +217,7 @@ void pe_resolve_gpt_neo(const pe_section *s)
     pe_found rotary = pe_given_key(s, "rotary");
     bool on = false;
     if (pe_as_bool(s, rotary, &on) && on) {
-        pe_refuse_value(s, rotary, "false: GPT-Neo has a learned table; a rotary model of that time is gptj");
+        pe_reject_value(s, rotary, "false: GPT-Neo has a learned table; a rotary model of that time is gptj");
         return;
     }
     pe_resolve_learned(s);
@@ -228,40 +228,41 @@ void pe_resolve_gpt_j(const pe_section *s)
 {
     bool on = true;
     pe_found f = pe_given_key(s, "rotary");
-    if (pe_has(f) && !pe_as_bool(s, f, &on))
+    if (pe_found_any(f) && !pe_as_bool(s, f, &on))
         return;
     if (on)
         pe_resolve_rope(s);
     else
-        pe_refuse_value(s, f, "true: the models of this type rotate");
+        pe_reject_value(s, f, "true: the models of this type rotate");
 }
 
 /* DBRX keeps the base inside attn_config. */
 void pe_resolve_dbrx(const pe_section *s)
 {
-    const pe_node *attention = pe_member(s->node, "attn_config");
+    const pe_node *attention = pe_node_member(s->node, "attn_config");
     int64_t head, max;
     double theta;
     const char *path;
-    pe_found inner = pe_in(s, attention, "rope_theta"), flat = pe_given_key(s, "rope_theta"),
+    pe_found inner = pe_key_in(s, attention, "rope_theta"), flat = pe_given_key(s, "rope_theta"),
              length = pe_given_key(s, "max_seq_len|max_position_embeddings");
     double other;
-    if (pe_has(inner) && pe_has(flat) && pe_as_real(s, inner, &theta) && pe_as_real(s, flat, &other) && theta != other)
-        pe_refuse_value(s, flat, "%g, as %s says", theta, inner.path);
-    pe_found base = pe_has(inner) ? inner : pe_required_key(s, "rope_theta");
-    bool good = pe_head_dim(s, "head_dim", &head, &path);
+    if (pe_found_any(inner) && pe_found_any(flat) && pe_as_real(s, inner, &theta) && pe_as_real(s, flat, &other) &&
+        theta != other)
+        pe_reject_value(s, flat, "%g, as %s says", theta, inner.path);
+    pe_found base = pe_found_any(inner) ? inner : pe_required_key(s, "rope_theta");
+    bool good = pe_read_head_dim(s, "head_dim", &head, &path);
     good &= pe_as_positive(s, base, &theta);
-    if (pe_has(length))
+    if (pe_found_any(length))
         good &= pe_as_int(s, length, 1, INT64_C(1) << 40, &max);
     if (!good)
         return;
     pe_draft d = pe_draft_of(s, "rope");
-    pe_put_int(&d, "head_dim", head, path);
-    pe_put_found(&d, "rope_theta", base);
-    if (pe_has(length))
-        pe_put_int(&d, "max_position_embeddings", max, length.path);
-    pe_put_word(&d, "layout", "half", NULL);
-    pe_add(&d);
+    pe_draft_int(&d, "head_dim", head, path);
+    pe_draft_found(&d, "rope_theta", base);
+    if (pe_found_any(length))
+        pe_draft_int(&d, "max_position_embeddings", max, length.path);
+    pe_draft_word(&d, "layout", "half", NULL);
+    pe_draft_add(&d);
 }
 
 /* A plain rotation of all layers, and a scaled one of other base for the compressed keys; the last channels rotate. */
@@ -274,69 +275,70 @@ void pe_resolve_deepseek_v4(const pe_section *s)
     int64_t head = 0, width = 0, max = 0;
     const char *path;
     pe_found w = pe_required_key(s, "qk_rope_head_dim"), m = pe_key(s, "max_position_embeddings");
-    bool good = pe_head_dim(s, "head_dim", &head, &path);
+    bool good = pe_read_head_dim(s, "head_dim", &head, &path);
     good &= pe_as_int(s, w, 1, 1 << 20, &width);
     good &= pe_as_int(s, m, 1, INT64_C(1) << 40, &max);
     if (!good)
         return;
     if (width > head || width % 2) {
-        pe_refuse_value(s, w, "an even number, at most %lld", (long long)head);
+        pe_reject_value(s, w, "an even number, at most %lld", (long long)head);
         return;
     }
-    const pe_node *block = pe_member(s->node, "rope_parameters");
+    const pe_node *block = pe_node_member(s->node, "rope_parameters");
     if (!block)
-        block = pe_member(s->node, "rope_scaling");
-    if (block && !pe_is_object(block)) {
-        pe_refuse(s, pe_path_in(s, block, NULL), pe_node_show(block, block->value).s, "an object, or null");
+        block = pe_node_member(s->node, "rope_scaling");
+    if (block && !pe_node_is_object(block)) {
+        pe_reject(s, pe_key_path_in(s, block, NULL), pe_node_show(block, block->value).s, "an object, or null");
         return;
     }
     for (size_t k = 0; k < PE_LEN(kinds); k++) {
-        const pe_node *inner = block ? pe_member(block, kinds[k].type) : NULL, *own = inner ? inner : k ? block : NULL;
-        pe_found nested = pe_in(s, inner, "rope_theta"), flat = pe_given_key(s, kinds[k].base);
+        const pe_node *inner = block ? pe_node_member(block, kinds[k].type) : NULL, *own = inner ? inner : k ? block : NULL;
+        pe_found nested = pe_key_in(s, inner, "rope_theta"), flat = pe_given_key(s, kinds[k].base);
         double theta, other;
-        if (pe_has(nested) && pe_has(flat) && pe_as_real(s, nested, &theta) && pe_as_real(s, flat, &other) && theta != other)
-            pe_refuse_value(s, flat, "%g, as %s says", theta, nested.path);
-        pe_found base = pe_has(nested) ? nested : pe_required_key(s, kinds[k].base);
+        if (pe_found_any(nested) && pe_found_any(flat) && pe_as_real(s, nested, &theta) && pe_as_real(s, flat, &other) &&
+            theta != other)
+            pe_reject_value(s, flat, "%g, as %s says", theta, nested.path);
+        pe_found base = pe_found_any(nested) ? nested : pe_required_key(s, kinds[k].base);
         if (!pe_as_positive(s, base, &theta))
             return;
         pe_draft d = pe_draft_of(s, "rope");
         d.layer_type = kinds[k].type;
-        pe_put_int(&d, "head_dim", head, path);
-        pe_put_found(&d, "rope_theta", base);
-        pe_put_real(&d, "partial_rotary_factor", (double)width / (double)head, w.path);
-        pe_found type = pe_in(s, own, "rope_type|type");
+        pe_draft_int(&d, "head_dim", head, path);
+        pe_draft_found(&d, "rope_theta", base);
+        pe_draft_real(&d, "partial_rotary_factor", (double)width / (double)head, w.path);
+        pe_found type = pe_key_in(s, own, "rope_type|type");
         const char *word = pe_as_word(s, type);
         if (word && strcmp(word, "yarn") != 0 && strcmp(word, "default") != 0) {
-            pe_refuse_value(s, type, "yarn, or default");
+            pe_reject_value(s, type, "yarn, or default");
             return;
         }
         if (word && !strcmp(word, "yarn")) {
-            pe_put_word(&d, "rope_type", word, type.path);
+            pe_draft_word(&d, "rope_type", word, type.path);
             for (size_t i = 0; i < PE_LEN(scaling); i++) {
-                pe_found f = pe_in(s, own, scaling[i]);
+                pe_found f = pe_key_in(s, own, scaling[i]);
                 double v;
-                if (!pe_has(f) && (i == 0 || i == 3))
-                    pe_refuse_missing(s, pe_path_in(s, own, scaling[i]), "the key: yarn needs it");
-                else if (pe_has(f) && pe_as_positive(s, f, &v))
-                    pe_put_found(&d, scaling[i], f);
-                if (pe_has(f) && i == 0 && v < 1)
-                    pe_refuse_value(s, f, "a number, at least 1");
+                if (!pe_found_any(f) && (i == 0 || i == 3))
+                    pe_reject_missing(s, pe_key_path_in(s, own, scaling[i]), "the key: yarn needs it");
+                else if (pe_found_any(f) && pe_as_positive(s, f, &v))
+                    pe_draft_found(&d, scaling[i], f);
+                if (pe_found_any(f) && i == 0 && v < 1)
+                    pe_reject_value(s, f, "a number, at least 1");
             }
-            pe_put_real(&d, "attention_factor", 1, NULL);
+            pe_draft_real(&d, "attention_factor", 1, NULL);
         }
-        pe_put_int(&d, "max_position_embeddings", max, m.path);
-        pe_put_word(&d, "layout", "interleaved", NULL);
-        pe_note(&d, "the last %lld of %lld channels rotate", (long long)width, (long long)head);
+        pe_draft_int(&d, "max_position_embeddings", max, m.path);
+        pe_draft_word(&d, "layout", "interleaved", NULL);
+        pe_draft_note(&d, "the last %lld of %lld channels rotate", (long long)width, (long long)head);
         if (k)
-            pe_note(&d, "of the layers with compressed keys; the attention factor is 1 whatever the scaling says");
-        pe_add(&d);
+            pe_draft_note(&d, "of the layers with compressed keys; the attention factor is 1 whatever the scaling says");
+        pe_draft_add(&d);
     }
 }
 
 /* Rotates only if a key says so: @if=KEY, a boolean, or @word=KEY, which must have the word @is. */
 void pe_resolve_rope_if(const pe_section *s)
 {
-    const char *key = pe_fact(s, "@if"), *word_key = pe_fact(s, "@word"), *is = pe_fact(s, "@is");
+    const char *key = pe_model_fact(s, "@if"), *word_key = pe_model_fact(s, "@word"), *is = pe_model_fact(s, "@is");
     bool on = false;
     if (key) {
         if (!pe_as_bool(s, pe_key(s, key), &on))
@@ -347,13 +349,13 @@ void pe_resolve_rope_if(const pe_section *s)
     }
     if (on) {
         pe_resolve_rope(s);
-    } else if (pe_fact(s, "@rows")) {
+    } else if (pe_model_fact(s, "@rows")) {
         pe_resolve_learned(s);
     } else {
         pe_draft d = pe_draft_of(s, "none");
         d.open = true;
-        pe_note(&d, "%s does not ask for a rotation", key ? key : word_key);
-        pe_add(&d);
+        pe_draft_note(&d, "%s does not ask for a rotation", key ? key : word_key);
+        pe_draft_add(&d);
     }
 }
 
@@ -366,19 +368,19 @@ void pe_resolve_conformer(const pe_section *s)
     if (word && !strcmp(word, "rotary")) {
         pe_resolve_rope(s);
     } else if (word && !strcmp(word, "relative")) {
-        if (!pe_width(s, &width, &f))
+        if (!pe_read_width(s, &width, &f))
             return;
         pe_draft d = pe_draft_of(s, "relative_sinusoidal");
-        pe_put_word(&d, "preset", "conformer", NULL);
-        pe_put_int(&d, "embedding_dim", width, f.path);
+        pe_draft_word(&d, "preset", "conformer", NULL);
+        pe_draft_int(&d, "embedding_dim", width, f.path);
         d.probe = "\"length\":1";
         pe_need_word(&d, "length", "of the input");
-        pe_add(&d);
+        pe_draft_add(&d);
     } else if (word) {
-        pe_refuse_value(s, pe_key(s, "position_embeddings_type"), "rotary or relative");
+        pe_reject_value(s, pe_key(s, "position_embeddings_type"), "rotary or relative");
         return;
     }
-    if (pe_has(pe_given_key(s, "num_conv_pos_embeddings"))) {
+    if (pe_found_any(pe_given_key(s, "num_conv_pos_embeddings"))) {
         pe_section conv = *s;
         conv.layers = s->nested ? s->layers : "encoder";
         pe_resolve_wav2vec2(&conv);

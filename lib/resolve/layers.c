@@ -68,7 +68,7 @@ static bool read_count(const pe_section *s, bool needed, int64_t *n)
     static const char names[] = "num_hidden_layers|n_layer|n_layers|num_layers";
     pe_found f = needed ? pe_key(s, names) : pe_given_key(s, names);
     *n = 0;
-    return !pe_has(f) || pe_as_int(s, f, 0, PE_MAX_LAYERS, n);
+    return !pe_found_any(f) || pe_as_int(s, f, 0, PE_MAX_LAYERS, n);
 }
 
 /* Lists may go on over the layers that predict further tokens. */
@@ -76,11 +76,11 @@ static bool fits(const pe_section *s, pe_found list, size_t size, int64_t n)
 {
     int64_t more = 0;
     pe_found f = pe_given_key(s, "num_nextn_predict_layers");
-    if (pe_has(f) && !pe_as_int(s, f, 0, PE_MAX_LAYERS, &more))
+    if (pe_found_any(f) && !pe_as_int(s, f, 0, PE_MAX_LAYERS, &more))
         return false;
     if (!n || size == (size_t)n || size == (size_t)(n + more))
         return true;
-    pe_refuse(s, list.path, posenc_text("%zu elements", size).s, "%lld elements: one a layer", (long long)n);
+    pe_reject(s, list.path, posenc_text("%zu elements", size).s, "%lld elements: one a layer", (long long)n);
     return false;
 }
 
@@ -90,7 +90,7 @@ static bool read_list(const pe_section *s, pe_found f, bool numbers, int64_t n, 
     pe_json e = { 0 };
     size_t size = pe_list_size(f), i = 0;
     if (!pe_is_list(f) || size > PE_MAX_LAYERS) {
-        pe_refuse_value(s, f, "a list of at most %d layer types", PE_MAX_LAYERS);
+        pe_reject_value(s, f, "a list of at most %d layer types", PE_MAX_LAYERS);
         return false;
     }
     if (!fits(s, f, size, n))
@@ -103,7 +103,7 @@ static bool read_list(const pe_section *s, pe_found f, bool numbers, int64_t n, 
         else if (pe_json_type(e) == PE_J_NUMBER && pe_json_int(e, &slides) && (slides == 0 || slides == 1))
             word = slides ? "sliding_attention" : "full_attention";
         if (!word) {
-            pe_refuse(s, pe_print_text(s->r, "%s[%zu]", f.path, i), pe_node_show(f.node, e).s,
+            pe_reject(s, pe_print_text(s->r, "%s[%zu]", f.path, i), pe_node_show(f.node, e).s,
                       numbers ? "0 (full attention) or 1 (sliding)"
                               : "a layer type: full_attention, sliding_attention, ...");
             return false;
@@ -125,12 +125,12 @@ static bool read_numbers(const pe_section *s, pe_found f, int64_t base, int64_t 
     if (!member)
         return false;
     if (!pe_is_list(f)) {
-        pe_refuse_value(s, f, "a list of layer numbers");
+        pe_reject_value(s, f, "a list of layer numbers");
         return false;
     }
     for (size_t i = 0; pe_json_next(f.value, &e); i++) {
         if (pe_json_type(e) != PE_J_NUMBER || !pe_json_int(e, &k) || k < base || k - base >= n) {
-            pe_refuse(s, pe_print_text(s->r, "%s[%zu]", f.path, i), pe_node_show(f.node, e).s, "a layer from %lld to %lld",
+            pe_reject(s, pe_print_text(s->r, "%s[%zu]", f.path, i), pe_node_show(f.node, e).s, "a layer from %lld to %lld",
                       (long long)base, (long long)(n - 1 + base));
             return false;
         }
@@ -149,7 +149,7 @@ static bool read_letters(const pe_section *s, pe_found f, int64_t n, pe_layers *
         return false;
     size_t period = strlen(p);
     if (!period || strspn(p, "LG") != period) {
-        pe_refuse_value(s, f, "a number, or letters L (local) and G (global)");
+        pe_reject_value(s, f, "a number, or letters L (local) and G (global)");
         return false;
     }
     for (int64_t i = 0; i < n; i++)
@@ -161,7 +161,7 @@ static bool read_rule(const pe_section *s, const char *key, bool first, const ch
 {
     pe_found f = pe_key(s, key);
     int64_t period;
-    if (!pe_has(f))
+    if (!pe_found_any(f))
         return true;
     out->path = f.path;
     if (pe_json_type(f.value) == PE_J_STRING)
@@ -190,22 +190,23 @@ bool pe_read_layers(const pe_section *s, pe_layers *out)
     pe_found list = pe_given_key(s, "layer_types|layers_block_type"), numbers = pe_given_key(s, "hybrid_layer_pattern"),
              cross = pe_given_key(s, "cross_attention_layers"), full = pe_given_key(s, "full_attn_idxs"),
              attention = pe_given_key(s, "attn_layer_indices");
-    const bool counted = pe_has(cross) || pe_has(full) || pe_has(attention);
-    if (!read_count(s, counted || (!pe_has(list) && !pe_has(numbers) && pe_flag(s, PE_PER_TYPE)), &n))
+    const bool counted = pe_found_any(cross) || pe_found_any(full) || pe_found_any(attention);
+    if (!read_count(s, counted || (!pe_found_any(list) && !pe_found_any(numbers) && pe_model_flag(s, PE_PER_TYPE)), &n))
         return false;
-    pe_found given = pe_has(list)      ? list
-                     : pe_has(numbers) ? numbers
-                     : pe_has(cross)   ? cross
-                     : pe_has(full)    ? full
-                                       : attention;
+    pe_found given = pe_found_any(list)      ? list
+                     : pe_found_any(numbers) ? numbers
+                     : pe_found_any(cross)   ? cross
+                     : pe_found_any(full)    ? full
+                                             : attention;
     out->path = given.path;
-    if (pe_has(list) || pe_has(numbers))
-        return read_list(s, given, !pe_has(list), n, out);
+    if (pe_found_any(list) || pe_found_any(numbers))
+        return read_list(s, given, !pe_found_any(list), n, out);
     if (counted && n)
-        return pe_has(cross) ? read_numbers(s, cross, 0, n, "cross_attention", "full_attention", out)
-                             : read_numbers(s, given, 0, n, "full_attention", pe_has(full) ? "conv" : "mamba", out);
+        return pe_found_any(cross)
+                   ? read_numbers(s, cross, 0, n, "cross_attention", "full_attention", out)
+                   : read_numbers(s, given, 0, n, "full_attention", pe_found_any(full) ? "conv" : "mamba", out);
     for (size_t i = 0; i < PE_LEN(rules); i++)
-        if (pe_flag(s, rules[i].flag) || (!s->model && pe_has(pe_given_key(s, rules[i].key))))
+        if (pe_model_flag(s, rules[i].flag) || (!s->model && pe_found_any(pe_given_key(s, rules[i].key))))
             return read_rule(s, rules[i].key, rules[i].first, rules[i].others, n, out);
     return true;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool pe_flag(const pe_section *s, unsigned flag) { return s->model && s->model->flags & flag; }
+bool pe_model_flag(const pe_section *s, unsigned flag) { return s->model && s->model->flags & flag; }
 
 /* ---- words in the arena -------------------------------------------------------------------------------------- */
 
@@ -33,7 +33,7 @@ static size_t put_path(const pe_node *node, char *out, size_t size)
     return n + (size_t)more < size ? n + (size_t)more : size - 1;
 }
 
-const char *pe_path_in(const pe_section *s, const pe_node *object, const char *key)
+const char *pe_key_path_in(const pe_section *s, const pe_node *object, const char *key)
 {
     char buf[512] = "";
     size_t n = put_path(object, buf, sizeof buf);
@@ -42,7 +42,7 @@ const char *pe_path_in(const pe_section *s, const pe_node *object, const char *k
     return pe_print_text(s->r, "%s%s%s", buf, n ? "." : "", key);
 }
 
-const char *pe_path(const pe_section *s, const char *key) { return pe_path_in(s, s->node, key); }
+const char *pe_key_path(const pe_section *s, const char *key) { return pe_key_path_in(s, s->node, key); }
 
 /* ---- faults, warnings, defaults ------------------------------------------------------------------------------ */
 
@@ -57,7 +57,7 @@ static bool told_already(const posenc_error *err, const char *path)
     return false;
 }
 
-void pe_refuse(const pe_section *s, const char *path, const char *value, const char *allowed, ...)
+void pe_reject(const pe_section *s, const char *path, const char *value, const char *allowed, ...)
 {
     char text[512];
     va_list ap;
@@ -68,7 +68,7 @@ void pe_refuse(const pe_section *s, const char *path, const char *value, const c
         posenc_fail(s->r->err, PE_INVALID, "INVALID_PARAMETER", path, value, "%s", text);
 }
 
-void pe_refuse_missing(const pe_section *s, const char *path, const char *why)
+void pe_reject_missing(const pe_section *s, const char *path, const char *why)
 {
     if (!told_already(s->r->err, path))
         posenc_fail(s->r->err, PE_INVALID, "MISSING_PARAMETER", path, "absent", "%s", why);
@@ -81,14 +81,14 @@ static posenc_short show(pe_found f)
     return f.node ? pe_node_show(f.node, f.value) : pe_json_show(f.value);
 }
 
-void pe_refuse_value(const pe_section *s, pe_found f, const char *allowed, ...)
+void pe_reject_value(const pe_section *s, pe_found f, const char *allowed, ...)
 {
     char text[512];
     va_list ap;
     va_start(ap, allowed);
     vsnprintf(text, sizeof text, allowed, ap);
     va_end(ap);
-    pe_refuse(s, f.path, show(f).s, "%s", text);
+    pe_reject(s, f.path, show(f).s, "%s", text);
 }
 
 /* Room for one more element of a list in the arena, which grows by doubling. NULL: no memory. */
@@ -107,7 +107,7 @@ static void *one_more(pe_resolver *r, const void *list, size_t n, size_t *room, 
     return p;
 }
 
-void pe_warning(const pe_section *s, const char *format, ...)
+void pe_resolve_warning(const pe_section *s, const char *format, ...)
 {
     char text[600];
     va_list ap;
@@ -142,7 +142,7 @@ void pe_default_used(const pe_section *s, const char *path, const char *json, si
 
 /* ---- finding ------------------------------------------------------------------------------------------------- */
 
-bool pe_has(pe_found f) { return f.value.p != NULL; }
+bool pe_found_any(pe_found f) { return f.value.p != NULL; }
 
 /* The next name of "a|b|c"; NULL after the last. */
 static const char *next_name(const char **names, char name[64])
@@ -168,22 +168,22 @@ static pe_found find_in(const pe_section *s, const pe_node *object, const char *
     pe_found f = { 0 };
     char name[64];
     while (next_name(&names, name)) {
-        const pe_node *node = pe_member(object, name);
+        const pe_node *node = pe_node_member(object, name);
         if (!node)
             continue;
-        if (!pe_has(f)) {
-            f = (pe_found){ node, pe_path_in(s, object, name), node->key, node->value };
+        if (!pe_found_any(f)) {
+            f = (pe_found){ node, pe_key_path_in(s, object, name), node->key, node->value };
         } else if (!same_value(f.value, node->value)) {
-            pe_refuse(s, pe_path_in(s, object, name), pe_node_show(node, node->value).s,
+            pe_reject(s, pe_key_path_in(s, object, name), pe_node_show(node, node->value).s,
                       "%s, as %s says: the two mean the same", show(f).s, f.path);
         }
     }
     return f;
 }
 
-pe_found pe_in(const pe_section *s, const pe_node *object, const char *names)
+pe_found pe_key_in(const pe_section *s, const pe_node *object, const char *names)
 {
-    return pe_is_object(object) ? find_in(s, object, names) : (pe_found){ 0 };
+    return pe_node_is_object(object) ? find_in(s, object, names) : (pe_found){ 0 };
 }
 
 pe_found pe_given_key(const pe_section *s, const char *names) { return find_in(s, s->node, names); }
@@ -205,13 +205,13 @@ pe_found pe_key(const pe_section *s, const char *names)
 {
     pe_found f = pe_given_key(s, names);
     char name[64];
-    if (pe_has(f) || !s->model || s->guess)
+    if (pe_found_any(f) || !s->model || s->guess)
         return f;
     while (next_name(&names, name)) {
         f.value = default_of(s->model->defaults, name);
         if (!f.value.p)
             continue;
-        f.path = pe_path(s, name);
+        f.path = pe_key_path(s, name);
         f.name = pe_print_text(s->r, "%s", name);
         size_t n = (size_t)(f.value.end - f.value.p);
         const bool word = pe_json_type(f.value) != PE_J_BOOL && *f.value.p >= 'a' && *f.value.p <= 'z';
@@ -226,11 +226,12 @@ pe_found pe_required_key(const pe_section *s, const char *names)
 {
     pe_found f = pe_key(s, names);
     char name[64] = "";
-    if (pe_has(f))
+    if (pe_found_any(f))
         return f;
     const char *rest = names;
     next_name(&rest, name);
-    pe_refuse_missing(s, pe_path(s, name), "the key: positions depend on it, and nothing says what its default would be");
+    pe_reject_missing(s, pe_key_path(s, name),
+                      "the key: positions depend on it, and nothing says what its default would be");
     return f;
 }
 
@@ -238,21 +239,21 @@ pe_found pe_required_key(const pe_section *s, const char *names)
 
 bool pe_as_int(const pe_section *s, pe_found f, int64_t min, int64_t max, int64_t *out)
 {
-    if (!pe_has(f))
+    if (!pe_found_any(f))
         return false;
     if (pe_json_type(f.value) == PE_J_NUMBER && pe_json_int(f.value, out) && *out >= min && *out <= max)
         return true;
-    pe_refuse_value(s, f, "an integer from %lld to %lld", (long long)min, (long long)max);
+    pe_reject_value(s, f, "an integer from %lld to %lld", (long long)min, (long long)max);
     return false;
 }
 
 bool pe_as_real(const pe_section *s, pe_found f, double *out)
 {
-    if (!pe_has(f))
+    if (!pe_found_any(f))
         return false;
     if (pe_json_type(f.value) == PE_J_NUMBER && pe_json_real(f.value, out) && isfinite(*out))
         return true;
-    pe_refuse_value(s, f, "a number");
+    pe_reject_value(s, f, "a number");
     return false;
 }
 
@@ -262,30 +263,30 @@ bool pe_as_positive(const pe_section *s, pe_found f, double *out)
         return false;
     if (*out > 0)
         return true;
-    pe_refuse_value(s, f, "a number over 0");
+    pe_reject_value(s, f, "a number over 0");
     return false;
 }
 
 bool pe_as_bool(const pe_section *s, pe_found f, bool *out)
 {
-    if (!pe_has(f))
+    if (!pe_found_any(f))
         return false;
     if (pe_json_type(f.value) == PE_J_BOOL) {
         *out = pe_json_true(f.value);
         return true;
     }
-    pe_refuse_value(s, f, "true or false");
+    pe_reject_value(s, f, "true or false");
     return false;
 }
 
 const char *pe_as_word(const pe_section *s, pe_found f)
 {
-    if (!pe_has(f))
+    if (!pe_found_any(f))
         return NULL;
     if (!f.node && *f.value.p != '"') /* words among class defaults stand without quotes */
         return pe_print_text(s->r, "%.*s", (int)(f.value.end - f.value.p), f.value.p);
     if (pe_json_type(f.value) != PE_J_STRING) {
-        pe_refuse_value(s, f, "a word in quotes");
+        pe_reject_value(s, f, "a word in quotes");
         return NULL;
     }
     char *word = posenc_alloc(s->r->arena, (size_t)(f.value.end - f.value.p));
@@ -295,7 +296,7 @@ const char *pe_as_word(const pe_section *s, pe_found f)
     return word;
 }
 
-bool pe_is_list(pe_found f) { return pe_has(f) && pe_json_type(f.value) == PE_J_ARRAY; }
+bool pe_is_list(pe_found f) { return pe_found_any(f) && pe_json_type(f.value) == PE_J_ARRAY; }
 
 size_t pe_list_size(pe_found f)
 {
@@ -313,7 +314,7 @@ bool pe_is_true(const pe_section *s, const char *names)
     return pe_as_bool(s, pe_given_key(s, names), &v) && v;
 }
 
-bool pe_pair(const pe_section *s, pe_found f, int64_t min, int64_t out[2])
+bool pe_read_pair(const pe_section *s, pe_found f, int64_t min, int64_t out[2])
 {
     if (!pe_is_list(f)) {
         if (!pe_as_int(s, f, min, 1 << 24, &out[0]))
@@ -328,40 +329,40 @@ bool pe_pair(const pe_section *s, pe_found f, int64_t min, int64_t out[2])
             break;
     if (n == 2 && pe_list_size(f) == 2)
         return true;
-    pe_refuse_value(s, f, "an integer from %lld on, or a list of two: height, width", (long long)min);
+    pe_reject_value(s, f, "an integer from %lld on, or a list of two: height, width", (long long)min);
     return false;
 }
 
 /* ---- sizes --------------------------------------------------------------------------------------------------- */
 
-bool pe_heads(const pe_section *s, int64_t *out, pe_found *from)
+bool pe_read_heads(const pe_section *s, int64_t *out, pe_found *from)
 {
     *from = pe_required_key(s, "num_attention_heads|n_head|n_heads|num_heads|encoder_attention_heads|attention_heads");
     return pe_as_int(s, *from, 1, 1 << 20, out);
 }
 
-bool pe_width(const pe_section *s, int64_t *out, pe_found *from)
+bool pe_read_width(const pe_section *s, int64_t *out, pe_found *from)
 {
     *from = pe_required_key(s, "hidden_size|n_embd|d_model|dim|width");
     return pe_as_int(s, *from, 1, 1 << 24, out);
 }
 
-bool pe_head_dim(const pe_section *s, const char *names, int64_t *out, const char **path)
+bool pe_read_head_dim(const pe_section *s, const char *names, int64_t *out, const char **path)
 {
     int64_t width = 0, heads = 0;
     pe_found f = pe_key(s, names), w, h;
-    if (pe_has(f)) {
+    if (pe_found_any(f)) {
         *path = f.path;
         pe_found given = pe_given_key(s, "num_attention_heads|n_head|n_heads|num_heads");
         return pe_as_int(s, f, 1, 1 << 20, out) &&
-               (!pe_has(given) || pe_is_list(given) || pe_as_int(s, given, 1, 1 << 20, &heads));
+               (!pe_found_any(given) || pe_is_list(given) || pe_as_int(s, given, 1, 1 << 20, &heads));
     }
-    bool good = pe_heads(s, &heads, &h);
-    if (!pe_width(s, &width, &w) || !good)
+    bool good = pe_read_heads(s, &heads, &h);
+    if (!pe_read_width(s, &width, &w) || !good)
         return false;
     if (width % heads) {
-        pe_refuse(s, h.path, posenc_text("%lld", (long long)heads).s, "a divisor of %s, which is %lld, or %s beside it",
-                  w.path, (long long)width, names[0] ? pe_path(s, "head_dim") : "the width of a head");
+        pe_reject(s, h.path, posenc_text("%lld", (long long)heads).s, "a divisor of %s, which is %lld, or %s beside it",
+                  w.path, (long long)width, names[0] ? pe_key_path(s, "head_dim") : "the width of a head");
         return false;
     }
     *out = width / heads;
@@ -371,13 +372,13 @@ bool pe_head_dim(const pe_section *s, const char *names, int64_t *out, const cha
 
 /* ---- facts --------------------------------------------------------------------------------------------------- */
 
-const char *pe_fact(const pe_section *s, const char *name)
+const char *pe_model_fact(const pe_section *s, const char *name)
 {
     pe_json v = s->model ? default_of(s->model->defaults, name) : (pe_json){ 0 };
     return v.p ? pe_print_text(s->r, "%.*s", (int)(v.end - v.p), v.p) : NULL;
 }
 
-int64_t pe_fact_int(const pe_section *s, const char *name, int64_t otherwise)
+int64_t pe_model_fact_int(const pe_section *s, const char *name, int64_t otherwise)
 {
     pe_json v = s->model ? default_of(s->model->defaults, name) : (pe_json){ 0 };
     int64_t n;

@@ -27,7 +27,7 @@ static void by_keys(const pe_section *s)
     };
     for (size_t i = 0; i < PE_LEN(rules); i++) {
         pe_found f = pe_given_key(s, rules[i].keys);
-        if (!pe_has(f))
+        if (!pe_found_any(f))
             continue;
         size_t n = (size_t)(f.value.end - f.value.p);
         if (rules[i].is && (n != strlen(rules[i].is) || memcmp(f.value.p, rules[i].is, n) != 0))
@@ -37,8 +37,8 @@ static void by_keys(const pe_section *s)
     }
     pe_found type = pe_given_key(s, "model_type");
     if (!s->r->err->n)
-        posenc_fail(s->r->err, PE_INVALID, "UNKNOWN_MODEL", pe_path(s, "model_type"),
-                    pe_has(type) ? pe_node_show(type.node, type.value).s : "absent",
+        posenc_fail(s->r->err, PE_INVALID, "UNKNOWN_MODEL", pe_key_path(s, "model_type"),
+                    pe_found_any(type) ? pe_node_show(type.node, type.value).s : "absent",
                     "a known model type, or keys that say what its positions are");
 }
 
@@ -52,7 +52,7 @@ static const pe_model *model_of(const pe_section *s, const char **word)
 
 static const pe_model *named_by(const pe_section *s, const char *fact)
 {
-    const char *type = pe_fact(s, fact);
+    const char *type = pe_model_fact(s, fact);
     return type ? pe_model_named(type, strlen(type)) : NULL;
 }
 
@@ -83,18 +83,19 @@ static void resolve_tower(pe_section *s, const pe_model *usual, bool required)
         if (s->model && !s->model->scheme)
             s->model = NULL;
         if (s->model)
-            pe_warning(s, "model type %s is not known: read as %s, as its architectures say; no default of it is used",
-                       word ? word : "(absent)", s->model->type);
+            pe_resolve_warning(s,
+                               "model type %s is not known: read as %s, as its architectures say; no default of it is used",
+                               word ? word : "(absent)", s->model->type);
         else
-            pe_warning(s, "model type %s is not known: read by the keys that it has", word ? word : "(absent)");
+            pe_resolve_warning(s, "model type %s is not known: read by the keys that it has", word ? word : "(absent)");
     }
     if (s->model && s->model->scheme)
         s->model->scheme(s);
     else if (required)
         by_keys(s);
     else
-        pe_warning(s, "%s: positions of model type %s are not known and left out", pe_path_in(s, s->node, NULL),
-                   word ? word : "(absent)");
+        pe_resolve_warning(s, "%s: positions of model type %s are not known and left out", pe_key_path_in(s, s->node, NULL),
+                           word ? word : "(absent)");
 }
 
 /* Parts of composites: key, layer type of its requests, the fact that names the usual model type of it. */
@@ -133,15 +134,15 @@ static void walk_part(const pe_section *outer, const pe_node *node, size_t i, in
 {
     pe_section s = { .r = outer->r, .node = node, .nested = true, .layers = parts[i].layers };
     const pe_model *usual = named_by(outer, parts[i].usual);
-    if (!pe_is_object(node)) {
-        pe_refuse(outer, pe_path_in(outer, node, NULL), pe_node_show(node, node->value).s, "an object, or null");
+    if (!pe_node_is_object(node)) {
+        pe_reject(outer, pe_key_path_in(outer, node, NULL), pe_node_show(node, node->value).s, "an object, or null");
         return;
     }
     if (i < TEXTS)
-        s.layers = pe_flag(outer, PE_ENCODERS) ? "text" : outer->layers;
+        s.layers = pe_model_flag(outer, PE_ENCODERS) ? "text" : outer->layers;
     bool composite = false;
     for (size_t k = 0; k < PE_LEN(parts); k++)
-        composite |= pe_is_object(pe_member(node, parts[k].key));
+        composite |= pe_node_is_object(pe_node_member(node, parts[k].key));
     if (composite && depth < DEPTH)
         walk(&s, usual, depth + 1);
     else
@@ -153,10 +154,11 @@ static void name_the_rest(const pe_section *s)
 {
     for (size_t i = 0; i < s->node->n; i++) {
         const pe_node *node = &s->node->child[i];
-        if (!is_part(node->key) && pe_is_object(node) && pe_member(node, "model_type") && pe_member(node, "hidden_size"))
-            pe_warning(s, "%s: its positions are not resolved", pe_path_in(s, node, NULL));
-        else if (!is_part(node->key) && pe_is_object(node) && node->n && strstr(node->key, "token2wav"))
-            pe_warning(s, "%s: its positions are not resolved", pe_path_in(s, node, NULL));
+        if (!is_part(node->key) && pe_node_is_object(node) && pe_node_member(node, "model_type") &&
+            pe_node_member(node, "hidden_size"))
+            pe_resolve_warning(s, "%s: its positions are not resolved", pe_key_path_in(s, node, NULL));
+        else if (!is_part(node->key) && pe_node_is_object(node) && node->n && strstr(node->key, "token2wav"))
+            pe_resolve_warning(s, "%s: its positions are not resolved", pe_key_path_in(s, node, NULL));
     }
 }
 
@@ -168,11 +170,11 @@ static void walk(pe_section *s, const pe_model *usual, int depth)
     if (!s->model && usual)
         s->model = usual;
     for (size_t i = 0; i < PE_LEN(parts); i++) {
-        const pe_node *node = pe_member(s->node, parts[i].key);
-        any |= pe_is_object(node);
-        text |= node && (i < TEXTS || pe_is_object(node)) && parts[i].required;
+        const pe_node *node = pe_node_member(s->node, parts[i].key);
+        any |= pe_node_is_object(node);
+        text |= node && (i < TEXTS || pe_node_is_object(node)) && parts[i].required;
     }
-    if (!text && !(s->model && !s->model->scheme && !pe_fact(s, "@text") && any)) {
+    if (!text && !(s->model && !s->model->scheme && !pe_model_fact(s, "@text") && any)) {
         /* the document's own keys are those of the text tower */
         pe_section own = *s;
         const pe_model *inner = named_by(s, "@text");
@@ -180,8 +182,8 @@ static void walk(pe_section *s, const pe_model *usual, int depth)
         resolve_tower(&own, inner ? inner : s->model, true);
     }
     for (size_t i = 0; i < PE_LEN(parts); i++) {
-        const pe_node *node = pe_member(s->node, parts[i].key);
-        if (node && (pe_is_object(node) || i < TEXTS || strstr(parts[i].key, "_config")))
+        const pe_node *node = pe_node_member(s->node, parts[i].key);
+        if (node && (pe_node_is_object(node) || i < TEXTS || strstr(parts[i].key, "_config")))
             walk_part(s, node, i, depth);
     }
     name_the_rest(s);
@@ -192,13 +194,13 @@ static void walk(pe_section *s, const pe_model *usual, int depth)
 static void resolve_document(pe_section *s)
 {
     pe_found class_name = pe_given_key(s, "_class_name"), type = pe_given_key(s, "model_type");
-    const char *word = pe_has(type) ? pe_as_word(s, type) : NULL;
+    const char *word = pe_found_any(type) ? pe_as_word(s, type) : NULL;
     s->r->out->model_type = word;
-    if (!pe_has(type) && pe_has(class_name)) {
+    if (!pe_found_any(type) && pe_found_any(class_name)) {
         word = pe_as_word(s, class_name);
         s->r->out->model_type = word;
         if (word && !pe_resolve_diffusion(s, word))
-            pe_refuse_value(s, class_name,
+            pe_reject_value(s, class_name,
                             "a class of diffusers whose positions are known: FluxTransformer2DModel, "
                             "SD3Transformer2DModel, UNet2DConditionModel, ...");
         return;

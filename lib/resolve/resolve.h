@@ -35,8 +35,8 @@ enum { PE_CONFIG_SIZE = 2 << 20 }; /* bytes of a configuration: the largest publ
 
 /* NULL: see err. Python's NaN, Infinity and -Infinity are admitted; whoever reads such a value refuses it. */
 const pe_node *pe_tree_read(const char *json, size_t n, posenc_arena *a, posenc_error *err);
-const pe_node *pe_member(const pe_node *object, const char *key); /* NULL: none, or null */
-bool pe_is_object(const pe_node *node);
+const pe_node *pe_node_member(const pe_node *object, const char *key); /* NULL: none, or null */
+bool pe_node_is_object(const pe_node *node);
 posenc_short pe_node_show(const pe_node *node, pe_json part); /* as the client wrote it */
 
 /* ---- the model table ---- */
@@ -105,9 +105,9 @@ typedef struct pe_found {
 pe_found pe_given_key(const pe_section *s, const char *names);
 /* The same; where none is given the class default, which is told to the client. */
 pe_found pe_key(const pe_section *s, const char *names);
-pe_found pe_required_key(const pe_section *s, const char *names);              /* a fault where there is none */
-pe_found pe_in(const pe_section *s, const pe_node *object, const char *names); /* members of another object */
-bool pe_has(pe_found f);
+pe_found pe_required_key(const pe_section *s, const char *names);                  /* a fault where there is none */
+pe_found pe_key_in(const pe_section *s, const pe_node *object, const char *names); /* members of another object */
+bool pe_found_any(pe_found f);
 /* False: absent, or a fault that has been told. */
 bool pe_as_int(const pe_section *s, pe_found f, int64_t min, int64_t max, int64_t *out);
 bool pe_as_real(const pe_section *s, pe_found f, double *out); /* any finite number */
@@ -118,35 +118,35 @@ size_t pe_list_size(pe_found f);                         /* elements of an array
 bool pe_is_true(const pe_section *s, const char *names); /* given, and true */
 bool pe_is_list(pe_found f);
 
-bool pe_flag(const pe_section *s, unsigned flag);
+bool pe_model_flag(const pe_section *s, unsigned flag);
 /* What a scheme wants to know of a type beside the configuration: "@name=value" among the defaults. Never told. */
-const char *pe_fact(const pe_section *s, const char *name); /* NULL: none */
-int64_t pe_fact_int(const pe_section *s, const char *name, int64_t otherwise);
-const char *pe_path(const pe_section *s, const char *key); /* "text_config.rope_theta" */
-const char *pe_path_in(const pe_section *s, const pe_node *object, const char *key);
-void pe_refuse(const pe_section *s, const char *path, const char *value, const char *allowed, ...) POSENC_PRINTF(4, 5);
-void pe_refuse_missing(const pe_section *s, const char *path, const char *why);
-void pe_refuse_value(const pe_section *s, pe_found f, const char *allowed, ...) POSENC_PRINTF(3, 4);
-void pe_warning(const pe_section *s, const char *format, ...) POSENC_PRINTF(2, 3);
+const char *pe_model_fact(const pe_section *s, const char *name); /* NULL: none */
+int64_t pe_model_fact_int(const pe_section *s, const char *name, int64_t otherwise);
+const char *pe_key_path(const pe_section *s, const char *key); /* "text_config.rope_theta" */
+const char *pe_key_path_in(const pe_section *s, const pe_node *object, const char *key);
+void pe_reject(const pe_section *s, const char *path, const char *value, const char *allowed, ...) POSENC_PRINTF(4, 5);
+void pe_reject_missing(const pe_section *s, const char *path, const char *why);
+void pe_reject_value(const pe_section *s, pe_found f, const char *allowed, ...) POSENC_PRINTF(3, 4);
+void pe_resolve_warning(const pe_section *s, const char *format, ...) POSENC_PRINTF(2, 3);
 void pe_default_used(const pe_section *s, const char *path, const char *json, size_t n);
 char *pe_print_text(pe_resolver *r, const char *format, ...) POSENC_PRINTF(2, 3); /* in the arena; "" without memory */
 
 /* Sizes that several schemes need; each tells its fault. */
-bool pe_heads(const pe_section *s, int64_t *out, pe_found *from);
-bool pe_width(const pe_section *s, int64_t *out, pe_found *from);
-bool pe_head_dim(const pe_section *s, const char *names, int64_t *out, const char **path);
-bool pe_pair(const pe_section *s, pe_found f, int64_t min, int64_t out[2]); /* an integer, or two */
+bool pe_read_heads(const pe_section *s, int64_t *out, pe_found *from);
+bool pe_read_width(const pe_section *s, int64_t *out, pe_found *from);
+bool pe_read_head_dim(const pe_section *s, const char *names, int64_t *out, const char **path);
+bool pe_read_pair(const pe_section *s, pe_found f, int64_t min, int64_t out[2]); /* an integer, or two */
 
 /* ---- build.c ---- */
 
-typedef struct pe_value { /* a parameter, or a fact of `needs` */
+typedef struct pe_draft_value { /* a parameter, or a fact of `needs` */
     const char *name, *json, *path;
-} pe_value;
+} pe_draft_value;
 
 typedef struct pe_draft { /* a request being written */
     const pe_section *s;
     const char *layer_type, *encoding, *note;
-    pe_value param[40], need[8];
+    pe_draft_value param[40], need[8];
     size_t nparams, nneeds;
     const char *probe; /* what the caller chooses, for the check: "\"positions\":[0]" */
     bool open;         /* without the caller's choice there is nothing to compute */
@@ -155,20 +155,20 @@ typedef struct pe_draft { /* a request being written */
 } pe_draft;
 
 pe_draft pe_draft_of(const pe_section *s, const char *encoding); /* for the whole tower */
-void pe_put_int(pe_draft *d, const char *name, int64_t v, const char *path);
-void pe_put_real(pe_draft *d, const char *name, double v, const char *path);
-void pe_put_bool(pe_draft *d, const char *name, bool v, const char *path);
-void pe_put_word(pe_draft *d, const char *name, const char *v, const char *path);
-void pe_put_found(pe_draft *d, const char *name, pe_found f); /* as it stands */
-void pe_put_pair(pe_draft *d, const char *name, const int64_t v[2], const char *path);
+void pe_draft_int(pe_draft *d, const char *name, int64_t v, const char *path);
+void pe_draft_real(pe_draft *d, const char *name, double v, const char *path);
+void pe_draft_bool(pe_draft *d, const char *name, bool v, const char *path);
+void pe_draft_word(pe_draft *d, const char *name, const char *v, const char *path);
+void pe_draft_found(pe_draft *d, const char *name, pe_found f); /* as it stands */
+void pe_draft_pair(pe_draft *d, const char *name, const int64_t v[2], const char *path);
 void pe_need_int(pe_draft *d, const char *name, int64_t v);
 void pe_need_pair(pe_draft *d, const char *name, int64_t a, int64_t b);
 void pe_need_word(pe_draft *d, const char *name, const char *v);
-void pe_note(pe_draft *d, const char *format, ...) POSENC_PRINTF(2, 3);
+void pe_draft_note(pe_draft *d, const char *format, ...) POSENC_PRINTF(2, 3);
 /* Checks it by the encoding's own rules and adds it to the answer; faults name the configuration's keys. */
-void pe_add(pe_draft *d);
+void pe_draft_add(pe_draft *d);
 /* A draft whose encoding is `none`. */
-void pe_add_none(const pe_section *s, const char *layer_type, const int64_t *layer, size_t nlayers, const char *why);
+void pe_draft_add_none(const pe_section *s, const char *layer_type, const int64_t *layer, size_t nlayers, const char *why);
 
 /* ---- layers.c ---- */
 

@@ -23,7 +23,7 @@ typedef struct blocks {
 static bool is_nested(const pe_node *object)
 {
     for (size_t i = 0; i < object->n; i++)
-        if (pe_is_object(&object->child[i]))
+        if (pe_node_is_object(&object->child[i]))
             return true;
     return false;
 }
@@ -32,10 +32,10 @@ static bool is_nested(const pe_node *object)
 static void compare(const pe_section *s, const pe_node *a, const pe_node *b)
 {
     for (size_t i = 0; i < a->n; i++) {
-        const pe_node *other = pe_member(b, a->child[i].key);
+        const pe_node *other = pe_node_member(b, a->child[i].key);
         if (!other || pe_json_type(a->child[i].value) == PE_J_NULL)
             continue;
-        if (pe_is_object(other) && pe_is_object(&a->child[i])) {
+        if (pe_node_is_object(other) && pe_node_is_object(&a->child[i])) {
             compare(s, &a->child[i], other);
             continue;
         }
@@ -47,8 +47,8 @@ static void compare(const pe_section *s, const pe_node *a, const pe_node *b)
                             : n == (size_t)(a->child[i].value.end - a->child[i].value.p) &&
                                   !memcmp(other->value.p, a->child[i].value.p, n);
         if (!same)
-            pe_refuse(s, pe_path_in(s, b, other->key), pe_node_show(other, other->value).s, "%s, as %s says",
-                      pe_node_show(&a->child[i], a->child[i].value).s, pe_path_in(s, a, a->child[i].key));
+            pe_reject(s, pe_key_path_in(s, b, other->key), pe_node_show(other, other->value).s, "%s, as %s says",
+                      pe_node_show(&a->child[i], a->child[i].value).s, pe_key_path_in(s, a, a->child[i].key));
     }
 }
 
@@ -58,16 +58,16 @@ static bool open_blocks(const pe_section *s, blocks *b)
     static const char *const keys[] = { "rope_parameters", "rope_scaling" };
     *b = (blocks){ .s = s };
     for (int i = 0; i < 2; i++) {
-        const pe_node *node = pe_member(s->node, keys[i]);
+        const pe_node *node = pe_node_member(s->node, keys[i]);
         if (!node)
             continue;
-        if (!pe_is_object(node)) {
-            pe_refuse(s, pe_path(s, keys[i]), pe_node_show(node, node->value).s, "an object, or null");
+        if (!pe_node_is_object(node)) {
+            pe_reject(s, pe_key_path(s, keys[i]), pe_node_show(node, node->value).s, "an object, or null");
             return false;
         }
         b->list[b->n++] = node;
     }
-    b->path = b->n ? pe_path_in(s, b->list[0], NULL) : pe_path(s, "rope_scaling");
+    b->path = b->n ? pe_key_path_in(s, b->list[0], NULL) : pe_key_path(s, "rope_scaling");
     if (b->n == 2)
         compare(s, b->list[0], b->list[1]);
     if (b->n && s->r->err->n)
@@ -90,14 +90,14 @@ static blocks blocks_of(const blocks *b, const char *type, bool flat_too)
                 t.list[t.n++] = b->list[i];
             continue;
         }
-        const pe_node *inner = pe_member(b->list[i], type);
-        if (pe_is_object(inner)) {
+        const pe_node *inner = pe_node_member(b->list[i], type);
+        if (pe_node_is_object(inner)) {
             t.outer[t.n] = b->list[i];
             t.list[t.n++] = inner;
-            t.path = pe_path_in(b->s, inner, NULL);
+            t.path = pe_key_path_in(b->s, inner, NULL);
         }
     }
-    const pe_node *inner = b->defaults ? pe_member(b->defaults, type) : NULL;
+    const pe_node *inner = b->defaults ? pe_node_member(b->defaults, type) : NULL;
     t.defaults = inner ? inner : b->defaults && !is_nested(b->defaults) ? b->defaults : NULL;
     return t;
 }
@@ -105,22 +105,22 @@ static blocks blocks_of(const blocks *b, const char *type, bool flat_too)
 static pe_found given_in(const blocks *b, const char *names)
 {
     pe_found f = { 0 };
-    for (int i = 0; i < b->n && !pe_has(f); i++)
-        f = pe_in(b->s, b->list[i], names);
+    for (int i = 0; i < b->n && !pe_found_any(f); i++)
+        f = pe_key_in(b->s, b->list[i], names);
     return f;
 }
 
 static pe_found in_blocks(const blocks *b, const char *name)
 {
     pe_found f = given_in(b, name);
-    if (pe_has(f) || !b->defaults)
+    if (pe_found_any(f) || !b->defaults)
         return f;
-    const pe_node *node = pe_member(b->defaults, name);
+    const pe_node *node = pe_node_member(b->defaults, name);
     if (!node)
         return f;
     f.value = node->value;
     f.name = node->key;
-    f.path = pe_path(b->s, pe_print_text(b->s->r, "rope_parameters.%s", pe_path_in(b->s, b->defaults, name)));
+    f.path = pe_key_path(b->s, pe_print_text(b->s->r, "rope_parameters.%s", pe_key_path_in(b->s, b->defaults, name)));
     pe_default_used(b->s, f.path, f.value.p, (size_t)(f.value.end - f.value.p));
     return f;
 }
@@ -192,19 +192,19 @@ static int type_of(const blocks *b, pe_found *word)
     pe_found f[2] = { a, old };
     for (int k = 0; k < 2; k++) {
         const char *w = pe_as_word(b->s, f[k]);
-        if (!pe_has(f[k]))
+        if (!pe_found_any(f[k]))
             continue;
         for (size_t i = 0; w && i < PE_LEN(types); i++)
             if (!strcmp(w, types[i].word))
                 row[k] = (int)i;
         if (row[k] < 0) {
-            pe_refuse_value(b->s, f[k], "default, linear, dynamic, yarn, longrope, llama3, proportional, mrope, xdrope, su");
+            pe_reject_value(b->s, f[k], "default, linear, dynamic, yarn, longrope, llama3, proportional, mrope, xdrope, su");
             return -1;
         }
     }
-    *word = pe_has(a) ? a : old;
+    *word = pe_found_any(a) ? a : old;
     if (row[0] >= 0 && row[1] >= 0 && types[row[0]].type != types[row[1]].type) {
-        pe_refuse_value(b->s, a, "the type that %s names", old.path);
+        pe_reject_value(b->s, a, "the type that %s names", old.path);
         return -1;
     }
     if (row[1] >= 0 && (row[0] < 0 || types[row[1]].axes))
@@ -243,7 +243,7 @@ static pe_found of_layer(const rotary *q, pe_found f)
         f.path = pe_print_text(q->s->r, "%s[%zu]", f.path, i);
         return f;
     }
-    pe_refuse_value(q->s, f, "a number, or one for each layer");
+    pe_reject_value(q->s, f, "a number, or one for each layer");
     f.value.p = NULL;
     return f;
 }
@@ -252,10 +252,10 @@ static pe_found of_layer(const rotary *q, pe_found f)
 static pe_found agreed(rotary *q, pe_found nested, pe_found flat)
 {
     double x, y;
-    if (!pe_has(nested) || !pe_has(flat))
-        return pe_has(nested) ? nested : flat;
+    if (!pe_found_any(nested) || !pe_found_any(flat))
+        return pe_found_any(nested) ? nested : flat;
     if (pe_as_real(q->s, nested, &x) && pe_as_real(q->s, flat, &y) && x != y)
-        pe_refuse_value(q->s, flat, "%.17g, as %s says", x, nested.path);
+        pe_reject_value(q->s, flat, "%.17g, as %s says", x, nested.path);
     return nested;
 }
 
@@ -270,11 +270,11 @@ static void read_theta(rotary *q)
     else if (!other)
         flat = of_layer(q, pe_given_key(s, base_names));
     q->theta = agreed(q, nested, flat);
-    if (!pe_has(q->theta))
+    if (!pe_found_any(q->theta))
         q->theta = in_blocks(&q->b, "rope_theta");
-    if (!pe_has(q->theta) && local)
+    if (!pe_found_any(q->theta) && local)
         q->theta = pe_key(s, local_names);
-    if (!pe_has(q->theta))
+    if (!pe_found_any(q->theta))
         q->theta = of_layer(q, pe_required_key(s, base_names));
     q->failed |= !pe_as_positive(s, q->theta, &theta);
 }
@@ -283,7 +283,7 @@ static void read_head(rotary *q)
 {
     const pe_section *s = q->s;
     pe_found special = { 0 };
-    if (pe_flag(s, PE_MLA)) {
+    if (pe_model_flag(s, PE_MLA)) {
         pe_found f = pe_required_key(s, "qk_rope_head_dim");
         q->head_path = f.path;
         q->failed |= !pe_as_int(s, f, 1, 1 << 20, &q->head_dim);
@@ -293,13 +293,13 @@ static void read_head(rotary *q)
         special = pe_key(s, "global_head_dim");
     else if (is_type(q, "sliding_attention"))
         special = pe_given_key(s, "swa_head_dim");
-    if (pe_has(special)) {
+    if (pe_found_any(special)) {
         q->head_path = special.path;
         q->failed |= !pe_as_int(s, special, 1, 1 << 20, &q->head_dim);
         return;
     }
-    q->failed |= !pe_head_dim(s, pe_has(pe_given_key(s, "head_dim")) ? "head_dim" : "head_dim|kv_channels|d_head",
-                              &q->head_dim, &q->head_path);
+    q->failed |= !pe_read_head_dim(s, pe_found_any(pe_given_key(s, "head_dim")) ? "head_dim" : "head_dim|kv_channels|d_head",
+                                   &q->head_dim, &q->head_path);
 }
 
 static void read_partial(rotary *q)
@@ -309,41 +309,41 @@ static void read_partial(rotary *q)
     double share = 1;
     int64_t dim = 0;
     q->width = q->head_dim;
-    if (pe_flag(s, PE_MLA))
+    if (pe_model_flag(s, PE_MLA))
         goto even;
     pe_found flat = pe_given_key(s, partial_names), list = pe_given_key(s, "partial_rotary_factors"),
              direct = pe_given_key(s, "rotary_dim|rope_dim");
-    q->partial = agreed(q, given_in(&q->b, "partial_rotary_factor"), pe_has(list) ? of_layer(q, list) : flat);
-    if (!pe_has(q->partial))
+    q->partial = agreed(q, given_in(&q->b, "partial_rotary_factor"), pe_found_any(list) ? of_layer(q, list) : flat);
+    if (!pe_found_any(q->partial))
         q->partial = in_blocks(&q->b, "partial_rotary_factor");
-    if (!pe_has(q->partial) && !pe_has(direct))
+    if (!pe_found_any(q->partial) && !pe_found_any(direct))
         q->partial = pe_key(s, "partial_rotary_factor");
-    if (pe_has(q->partial)) {
+    if (pe_found_any(q->partial)) {
         if (!pe_as_real(s, q->partial, &share)) {
             q->failed = true;
             return;
         }
         if (share > 1 || share < 0 || (share == 0 && !proportional)) {
-            pe_refuse_value(s, q->partial, proportional ? "a number from 0 to 1" : "a number over 0, at most 1");
+            pe_reject_value(s, q->partial, proportional ? "a number from 0 to 1" : "a number over 0, at most 1");
             q->failed = true;
             return;
         }
         q->width = proportional ? q->head_dim : (int64_t)((double)q->head_dim * share);
         if (!q->width)
-            pe_refuse_value(s, q->partial, "a share of %lld channels that is not none", (long long)q->head_dim);
+            pe_reject_value(s, q->partial, "a share of %lld channels that is not none", (long long)q->head_dim);
     }
-    if (pe_has(direct) && pe_as_int(s, direct, 1, 1 << 20, &dim)) {
+    if (pe_found_any(direct) && pe_as_int(s, direct, 1, 1 << 20, &dim)) {
         if (dim > q->head_dim)
-            pe_refuse_value(s, direct, "at most %lld, the width of a head", (long long)q->head_dim);
-        else if (pe_has(q->partial) && dim != q->width)
-            pe_refuse_value(s, direct, "%lld, as %s says", (long long)q->width, q->partial.path);
+            pe_reject_value(s, direct, "at most %lld, the width of a head", (long long)q->head_dim);
+        else if (pe_found_any(q->partial) && dim != q->width)
+            pe_reject_value(s, direct, "%lld, as %s says", (long long)q->width, q->partial.path);
         q->width = dim;
-        if (!pe_has(q->partial))
+        if (!pe_found_any(q->partial))
             q->partial = (pe_found){ .path = direct.path };
     }
 even:
     if (q->width % 2)
-        pe_refuse(s, q->partial.path && q->width != q->head_dim ? q->partial.path : q->head_path,
+        pe_reject(s, q->partial.path && q->width != q->head_dim ? q->partial.path : q->head_path,
                   posenc_text("%lld channels", (long long)q->width).s,
                   "an even number of channels that rotate, such as %lld", (long long)(q->width > 1 ? q->width - 1 : 2));
     q->failed |= s->r->err->n > 0;
@@ -354,7 +354,7 @@ static pe_found first_given(const pe_section *s, const char *const *names)
 {
     for (; *names; names++) {
         pe_found f = pe_given_key(s, *names);
-        if (pe_has(f))
+        if (pe_found_any(f))
             return f;
     }
     return (pe_found){ 0 };
@@ -367,23 +367,23 @@ static void read_lengths(rotary *q)
     const pe_section *s = q->s;
     const unsigned type = types[q->row].type;
     q->max = first_given(s, names);
-    if (!pe_has(q->max) && type & (WITH_MAX | WITH_ORIGINAL))
+    if (!pe_found_any(q->max) && type & (WITH_MAX | WITH_ORIGINAL))
         q->max = pe_required_key(s, "max_position_embeddings");
-    if (pe_has(q->max))
+    if (pe_found_any(q->max))
         q->failed |= !pe_as_int(s, q->max, 1, INT64_C(1) << 40, &q->max_value);
     if (!(type & WITH_ORIGINAL) || q->failed)
         return;
     pe_found nested = in_blocks(&q->b, "original_max_position_embeddings"),
              flat = pe_given_key(s, "original_max_position_embeddings");
     q->original = agreed(q, nested, flat);
-    if (!pe_has(q->original)) {
+    if (!pe_found_any(q->original)) {
         q->original = (pe_found){ .path = lacking(&q->b, "original_max_position_embeddings"), .value = q->max.value };
         pe_default_used(s, q->original.path, q->max.value.p, (size_t)(q->max.value.end - q->max.value.p));
     }
     if (!pe_as_int(s, q->original, 1, INT64_C(1) << 40, &q->original_value))
         q->failed = true;
     else if (q->original_value > q->max_value)
-        pe_refuse_value(s, q->original, "at most %lld, which is %s", (long long)q->max_value, q->max.path);
+        pe_reject_value(s, q->original, "at most %lld, which is %s", (long long)q->max_value, q->max.path);
 }
 
 static bool good_list(const rotary *q, pe_found f)
@@ -392,13 +392,13 @@ static bool good_list(const rotary *q, pe_found f)
     double v;
     size_t n = pe_list_size(f);
     if (!pe_is_list(f) || n != (size_t)q->width / 2) {
-        pe_refuse(q->s, f.path, pe_is_list(f) ? posenc_text("%zu numbers", n).s : pe_node_show(f.node, f.value).s,
+        pe_reject(q->s, f.path, pe_is_list(f) ? posenc_text("%zu numbers", n).s : pe_node_show(f.node, f.value).s,
                   "a list of %lld numbers: one for each pair of channels that rotates", (long long)q->width / 2);
         return false;
     }
     for (size_t i = 0; pe_json_next(f.value, &e); i++)
         if (pe_json_type(e) != PE_J_NUMBER || !pe_json_real(e, &v) || !(v > 0)) {
-            pe_refuse(q->s, pe_print_text(q->s->r, "%s[%zu]", f.path, i), pe_node_show(f.node, e).s, "a number over 0");
+            pe_reject(q->s, pe_print_text(q->s->r, "%s[%zu]", f.path, i), pe_node_show(f.node, e).s, "a number over 0");
             return false;
         }
     return true;
@@ -419,14 +419,14 @@ static void put_key(rotary *q, pe_draft *d, size_t i, pe_found f)
     case COUNT:
         good = pe_as_real(s, f, &v);
         if (good && ((keys[i].kind == FACTOR && v < 1) || (keys[i].kind == NOT_NEGATIVE && v < 0))) {
-            pe_refuse_value(s, f, keys[i].kind == FACTOR ? "a number, at least 1" : "a number, at least 0");
+            pe_reject_value(s, f, keys[i].kind == FACTOR ? "a number, at least 1" : "a number, at least 0");
             good = false;
         }
         break;
     }
     const bool unset = v == 0 && !strncmp(keys[i].key, "beta_", 5); /* 0 stands for the default */
     if (good && !unset)
-        pe_put_found(d, keys[i].key, f);
+        pe_draft_found(d, keys[i].key, f);
     q->failed |= !good;
 }
 
@@ -435,16 +435,16 @@ static void put_scaling(rotary *q, pe_draft *d)
     const unsigned type = types[q->row].type;
     for (size_t i = 0; i < PE_LEN(keys); i++) {
         pe_found f = in_blocks(&q->b, keys[i].key);
-        if (pe_has(f) && (keys[i].required | keys[i].read) & type)
+        if (pe_found_any(f) && (keys[i].required | keys[i].read) & type)
             put_key(q, d, i, f);
-        else if (pe_has(f) && !(type == NTK_ALPHA && keys[i].kind == FACTOR))
-            pe_warning(q->s, "%s is not read by rope_type %s", f.path, types[q->row].word);
-        else if (!pe_has(f) && keys[i].required & type)
-            pe_refuse_missing(q->s, lacking(&q->b, keys[i].key),
+        else if (pe_found_any(f) && !(type == NTK_ALPHA && keys[i].kind == FACTOR))
+            pe_resolve_warning(q->s, "%s is not read by rope_type %s", f.path, types[q->row].word);
+        else if (!pe_found_any(f) && keys[i].required & type)
+            pe_reject_missing(q->s, lacking(&q->b, keys[i].key),
                               pe_print_text(q->s->r, "the key: rope_type %s needs it", types[q->row].word));
     }
-    if (pe_has(q->original))
-        pe_put_int(d, "original_max_position_embeddings", q->original_value, q->original.path);
+    if (pe_found_any(q->original))
+        pe_draft_int(d, "original_max_position_embeddings", q->original_value, q->original.path);
 }
 
 /* Rules between keys, and what should be known. */
@@ -455,19 +455,20 @@ static void check_scaling(rotary *q)
     pe_found f = in_blocks(&q->b, "factor"), slow = in_blocks(&q->b, "beta_slow"), fast = in_blocks(&q->b, "beta_fast");
     pe_found l = in_blocks(&q->b, "low_freq_factor"), h = in_blocks(&q->b, "high_freq_factor");
     if (type == LLAMA3 && pe_as_positive(q->s, l, &low) && pe_as_positive(q->s, h, &high) && low > high)
-        pe_refuse_value(q->s, l, "at most %g, which is %s", high, h.path);
-    if (type == YARN && pe_has(slow) && pe_has(fast) && pe_as_real(q->s, slow, &low) && pe_as_real(q->s, fast, &high) &&
-        low > 0 && high > 0 && high < low)
-        pe_refuse_value(q->s, fast, "at least %g, which is %s", low, slow.path);
+        pe_reject_value(q->s, l, "at most %g, which is %s", high, h.path);
+    if (type == YARN && pe_found_any(slow) && pe_found_any(fast) && pe_as_real(q->s, slow, &low) &&
+        pe_as_real(q->s, fast, &high) && low > 0 && high > 0 && high < low)
+        pe_reject_value(q->s, fast, "at least %g, which is %s", low, slow.path);
     if (type == YARN && pe_as_real(q->s, f, &factor) && q->original_value && q->max_value != q->original_value &&
         (double)q->max_value / (double)q->original_value != factor)
-        pe_warning(q->s, "%s is %g, while %s / %s is %g: the former counts", f.path, factor, q->max.path, q->original.path,
-                   (double)q->max_value / (double)q->original_value);
+        pe_resolve_warning(q->s, "%s is %g, while %s / %s is %g: the former counts", f.path, factor, q->max.path,
+                           q->original.path, (double)q->max_value / (double)q->original_value);
     if (in_blocks(&q->b, "short_mscale").value.p || in_blocks(&q->b, "long_mscale").value.p)
-        pe_warning(q->s,
-                   "%s: short_mscale and long_mscale are of Phi-3-small's own code; attention_factor is derived as for "
-                   "other models",
-                   q->b.path);
+        pe_resolve_warning(
+            q->s,
+            "%s: short_mscale and long_mscale are of Phi-3-small's own code; attention_factor is derived as for "
+            "other models",
+            q->b.path);
 }
 
 /* Several position axes: how the frequencies are shared among them. */
@@ -477,8 +478,8 @@ static void put_axes(rotary *q, pe_draft *d)
     pe_found f = given_in(&q->b, "mrope_section|xdrope_section");
     pe_json e = { 0 };
     int64_t sum = 0, v;
-    bool interleaved = pe_flag(s, PE_INTERLEAVED_AXES);
-    if (!pe_has(f))
+    bool interleaved = pe_model_flag(s, PE_INTERLEAVED_AXES);
+    if (!pe_found_any(f))
         f = pe_required_key(s, "mrope_section");
     size_t n = pe_list_size(f);
     bool good = n >= 2 && n <= 8;
@@ -486,49 +487,49 @@ static void put_axes(rotary *q, pe_draft *d)
         good = pe_json_type(e) == PE_J_NUMBER && pe_json_int(e, &v) && v >= 0 && v <= 1 << 20;
         sum += good ? v : 0;
     }
-    if (pe_has(f) && (!good || sum != q->width / 2))
-        pe_refuse_value(s, f, "numbers of frequencies, one for each position axis, whose sum is %lld",
+    if (pe_found_any(f) && (!good || sum != q->width / 2))
+        pe_reject_value(s, f, "numbers of frequencies, one for each position axis, whose sum is %lld",
                         (long long)q->width / 2);
     pe_found how = given_in(&q->b, "mrope_interleaved");
-    if (pe_has(how) && !pe_as_bool(s, how, &interleaved))
+    if (pe_found_any(how) && !pe_as_bool(s, how, &interleaved))
         return;
-    if (!pe_has(f))
+    if (!pe_found_any(f))
         return;
-    pe_put_found(d, "mrope_section", f);
-    pe_put_bool(d, "mrope_interleaved", interleaved, how.path ? how.path : f.path);
+    pe_draft_found(d, "mrope_section", f);
+    pe_draft_bool(d, "mrope_interleaved", interleaved, how.path ? how.path : f.path);
 }
 
 /* The share as a parameter: int(head_dim * share) must give the width again. */
 static void put_partial(rotary *q, pe_draft *d)
 {
     double share = 1;
-    if (pe_has(q->partial)) {
+    if (pe_found_any(q->partial)) {
         if (pe_as_real(q->s, q->partial, &share) && (share != 1 || types[q->row].type == PROPORTIONAL))
-            pe_put_real(d, "partial_rotary_factor", share, q->partial.path);
+            pe_draft_real(d, "partial_rotary_factor", share, q->partial.path);
     } else if (q->width != q->head_dim) {
         share = (double)q->width / (double)q->head_dim;
         if ((int64_t)((double)q->head_dim * share) != q->width)
             share = nextafter(share, 1);
-        pe_put_real(d, "partial_rotary_factor", share, q->partial.path);
+        pe_draft_real(d, "partial_rotary_factor", share, q->partial.path);
     }
 }
 
 static void put_layout(const pe_section *s, pe_draft *d)
 {
-    bool half_out = pe_flag(s, PE_HALF_OUT), paired = true;
+    bool half_out = pe_model_flag(s, PE_HALF_OUT), paired = true;
     pe_found how = pe_given_key(s, "rope_interleave");
     if (half_out && pe_as_bool(s, how, &paired) && !paired)
         half_out = false;
     if (!s->model) {
-        pe_note(d, "which channels rotate together is not in the configuration: the weights decide (layout)");
-        pe_warning(
+        pe_draft_note(d, "which channels rotate together is not in the configuration: the weights decide (layout)");
+        pe_resolve_warning(
             s, "%s: the layout (half or interleaved) is not known for this model type; the frequencies do not depend on it",
-            pe_path_in(s, s->node, NULL));
+            pe_key_path_in(s, s->node, NULL));
         return;
     }
-    pe_put_word(d, "layout", half_out || pe_flag(s, PE_INTERLEAVED) ? "interleaved" : "half", how.path);
+    pe_draft_word(d, "layout", half_out || pe_model_flag(s, PE_INTERLEAVED) ? "interleaved" : "half", how.path);
     if (half_out)
-        pe_note(d, "channels are read interleaved and written in the half layout: rope_apply with output_layout=half");
+        pe_draft_note(d, "channels are read interleaved and written in the half layout: rope_apply with output_layout=half");
 }
 
 /* The request of one layer type. The sizes are checked first, then what depends on them. */
@@ -536,18 +537,18 @@ static void add(rotary *q)
 {
     const pe_section *s = q->s;
     pe_found word = { 0 };
-    bool axes = pe_flag(s, PE_SECTIONS), off = false;
+    bool axes = pe_model_flag(s, PE_SECTIONS), off = false;
     q->row = type_of(&q->b, &word);
     if (q->row < 0)
         return;
-    if (types[q->row].type == DYNAMIC && pe_has(given_in(&q->b, "alpha")))
+    if (types[q->row].type == DYNAMIC && pe_found_any(given_in(&q->b, "alpha")))
         for (size_t i = 0; i < PE_LEN(types); i++)
             if (types[i].type == NTK_ALPHA && !types[i].axes)
                 q->row = (int)i;
-    if (!pe_has(word) && q->b.n)
+    if (!pe_found_any(word) && q->b.n)
         for (size_t i = 0; i < PE_LEN(keys); i++)
-            if (pe_has(given_in(&q->b, keys[i].key))) {
-                pe_refuse_missing(s, lacking(&q->b, "rope_type"),
+            if (pe_found_any(given_in(&q->b, keys[i].key))) {
+                pe_reject_missing(s, lacking(&q->b, "rope_type"),
                                   pe_print_text(s->r, "the type of scaling: %s stands there", keys[i].key));
                 return;
             }
@@ -559,30 +560,30 @@ static void add(rotary *q)
         read_lengths(q);
     if (q->failed)
         return;
-    axes |= types[q->row].axes || pe_has(given_in(&q->b, "mrope_section|xdrope_section"));
+    axes |= types[q->row].axes || pe_found_any(given_in(&q->b, "mrope_section|xdrope_section"));
     if (pe_as_bool(s, pe_given_key(s, "use_mrope"), &off) && !off)
         axes = false;
     pe_draft d = pe_draft_of(s, axes ? "mrope" : "rope");
     d.layer_type = q->label;
     d.layer = q->layer;
     d.nlayers = q->nlayers;
-    pe_put_int(&d, "head_dim", q->head_dim, q->head_path);
-    pe_put_found(&d, "rope_theta", q->theta);
+    pe_draft_int(&d, "head_dim", q->head_dim, q->head_path);
+    pe_draft_found(&d, "rope_theta", q->theta);
     put_partial(q, &d);
     if (types[q->row].param)
-        pe_put_word(&d, "rope_type", types[q->row].param, word.path);
+        pe_draft_word(&d, "rope_type", types[q->row].param, word.path);
     put_scaling(q, &d);
     check_scaling(q);
-    if (pe_has(q->max))
-        pe_put_int(&d, "max_position_embeddings", q->max_value, q->max.path);
+    if (pe_found_any(q->max))
+        pe_draft_int(&d, "max_position_embeddings", q->max_value, q->max.path);
     if (axes)
         put_axes(q, &d);
     put_layout(s, &d);
     if (types[q->row].type & (DYNAMIC | LONGROPE))
-        pe_note(&d, "seq_len decides which frequencies hold: without it those of the original length are given");
-    if (pe_flag(s, PE_MLA) && pe_has(in_blocks(&q->b, "mscale_all_dim")))
-        pe_note(&d, "the attention logits are multiplied by softmax_scale_multiplier besides");
-    pe_add(&d);
+        pe_draft_note(&d, "seq_len decides which frequencies hold: without it those of the original length are given");
+    if (pe_model_flag(s, PE_MLA) && pe_found_any(in_blocks(&q->b, "mscale_all_dim")))
+        pe_draft_note(&d, "the attention logits are multiplied by softmax_scale_multiplier besides");
+    pe_draft_add(&d);
 }
 
 /* ---- a tower -------------------------------------------------------------------------------------------------- */
@@ -592,16 +593,16 @@ static void add_temperature(const pe_section *s, const blocks *b)
 {
     pe_found beta = given_in(b, "llama_4_scaling_beta"), original = given_in(b, "original_max_position_embeddings");
     double v;
-    if (!pe_has(beta) || !pe_as_real(s, beta, &v))
+    if (!pe_found_any(beta) || !pe_as_real(s, beta, &v))
         return;
     pe_draft d = pe_draft_of(s, "attention_temperature");
-    pe_put_found(&d, "llama_4_scaling_beta", beta);
-    if (pe_has(original))
-        pe_put_found(&d, "original_max_position_embeddings", original);
+    pe_draft_found(&d, "llama_4_scaling_beta", beta);
+    if (pe_found_any(original))
+        pe_draft_found(&d, "original_max_position_embeddings", original);
     d.probe = "\"positions\":[0]";
     pe_need_word(&d, "positions", "of the queries");
-    pe_note(&d, "queries are multiplied by it after the rotation");
-    pe_add(&d);
+    pe_draft_note(&d, "queries are multiplied by it after the rotation");
+    pe_draft_add(&d);
 }
 
 static size_t first_layer(const pe_layers *l, const char *type)
@@ -616,7 +617,7 @@ static void add_idle(const pe_section *s, const pe_layers *l, const char *type, 
 {
     size_t n;
     const int64_t *layer = pe_layers_of(s, l, type, &n);
-    pe_add_none(s, type, layer, n, why);
+    pe_draft_add_none(s, type, layer, n, why);
 }
 
 /* One request for each layer type. */
@@ -626,7 +627,7 @@ static void add_types(const pe_section *s, const blocks *b, pe_layers *l, bool n
     if (!l->ntypes) {
         const pe_node *list = b->n && nested ? b->list[0] : NULL;
         for (size_t i = 0; list && i < list->n && l->ntypes < PE_MAX_TYPES; i++)
-            if (pe_is_object(&list->child[i]))
+            if (pe_node_is_object(&list->child[i]))
                 l->type[l->ntypes++] = list->child[i].key;
         for (size_t i = 0; !list && i < 2; i++)
             l->type[l->ntypes++] = usual[i];
@@ -638,16 +639,16 @@ static void add_types(const pe_section *s, const blocks *b, pe_layers *l, bool n
             continue;
         }
         rotary q = { .s = s, .type = type, .label = type, .first = first_layer(l, type) };
-        q.b = blocks_of(b, type, !pe_flag(s, PE_SCALE_FULL) || !strcmp(type, "full_attention"));
-        const pe_node *entry = b->n && nested ? pe_member(b->list[0], type) : NULL;
-        if (nested && b->n && !pe_is_object(entry)) {
+        q.b = blocks_of(b, type, !pe_model_flag(s, PE_SCALE_FULL) || !strcmp(type, "full_attention"));
+        const pe_node *entry = b->n && nested ? pe_node_member(b->list[0], type) : NULL;
+        if (nested && b->n && !pe_node_is_object(entry)) {
             bool null = false;
             for (size_t i = 0; i < b->list[0]->n; i++)
                 null |= !strcmp(b->list[0]->child[i].key, type);
             if (null)
                 add_idle(s, l, type, "no rotation: the configuration has null for this layer type");
             else
-                pe_refuse(s, l->n ? pe_print_text(s->r, "%s[%zu]", l->path, q.first) : b->path, type,
+                pe_reject(s, l->n ? pe_print_text(s->r, "%s[%zu]", l->path, q.first) : b->path, type,
                           "a layer type that %s has an entry for", b->path);
             continue;
         }
@@ -663,24 +664,24 @@ static bool read_no_rope(const pe_section *s, bool *rotates, int64_t *n)
     pe_json e = { 0 };
     int64_t period, v, i = 0;
     *n = 0;
-    if (pe_has(count) && !pe_as_int(s, count, 1, PE_MAX_LAYERS, n))
+    if (pe_found_any(count) && !pe_as_int(s, count, 1, PE_MAX_LAYERS, n))
         return false;
-    if (!pe_has(list) || (pe_is_list(list) && !pe_list_size(list))) {
+    if (!pe_found_any(list) || (pe_is_list(list) && !pe_list_size(list))) {
         interval = pe_key(s, "no_rope_layer_interval");
-        if (!pe_has(interval) || !pe_as_int(s, interval, 1, PE_MAX_LAYERS, &period))
-            return !pe_has(interval);
+        if (!pe_found_any(interval) || !pe_as_int(s, interval, 1, PE_MAX_LAYERS, &period))
+            return !pe_found_any(interval);
         for (i = 0; i < *n; i++)
             rotates[i] = (i + 1) % period != 0;
         return true;
     }
     if (!pe_is_list(list) || pe_list_size(list) > PE_MAX_LAYERS || (*n && pe_list_size(list) != (size_t)*n)) {
-        pe_refuse(s, list.path, posenc_text("%zu elements", pe_list_size(list)).s, "a list of %lld numbers: one a layer",
+        pe_reject(s, list.path, posenc_text("%zu elements", pe_list_size(list)).s, "a list of %lld numbers: one a layer",
                   (long long)*n);
         return false;
     }
     for (; pe_json_next(list.value, &e); i++) {
         if (pe_json_type(e) != PE_J_NUMBER || !pe_json_int(e, &v) || (v != 0 && v != 1)) {
-            pe_refuse(s, pe_print_text(s->r, "%s[%lld]", list.path, (long long)i), pe_node_show(list.node, e).s,
+            pe_reject(s, pe_print_text(s->r, "%s[%lld]", list.path, (long long)i), pe_node_show(list.node, e).s,
                       "1 (the layer rotates) or 0");
             return false;
         }
@@ -697,7 +698,7 @@ static void add_llama4_temperature(const pe_section *s, const int64_t *layer, si
     double v;
     bool yes = false;
     int64_t whole = 0;
-    if (!pe_has(on))
+    if (!pe_found_any(on))
         return;
     if (pe_json_type(on.value) == PE_J_NUMBER) /* early files have 4 */
         yes = pe_as_int(s, on, 0, 1 << 20, &whole) && whole;
@@ -711,12 +712,12 @@ static void add_llama4_temperature(const pe_section *s, const int64_t *layer, si
     d.layer_type = "no_rope";
     d.layer = layer;
     d.nlayers = nlayers;
-    pe_put_found(&d, "attn_scale", scale);
-    pe_put_found(&d, "floor_scale", floor_scale);
+    pe_draft_found(&d, "attn_scale", scale);
+    pe_draft_found(&d, "floor_scale", floor_scale);
     d.probe = "\"positions\":[0]";
     pe_need_word(&d, "positions", "of the queries");
-    pe_note(&d, "queries of the layers without rotation are multiplied by it");
-    pe_add(&d);
+    pe_draft_note(&d, "queries of the layers without rotation are multiplied by it");
+    pe_draft_add(&d);
 }
 
 static void add_no_rope(const pe_section *s, const blocks *b)
@@ -739,7 +740,8 @@ static void add_no_rope(const pe_section *s, const blocks *b)
         add(&q);
     if (!nno)
         return;
-    pe_add_none(s, "no_rope", no, nno, "no_rope_layers has 0 for these layers: 0 means that the layer does not rotate");
+    pe_draft_add_none(s, "no_rope", no, nno,
+                      "no_rope_layers has 0 for these layers: 0 means that the layer does not rotate");
     add_llama4_temperature(s, no, nno);
 }
 
@@ -749,8 +751,8 @@ static void add_all(const pe_section *s, const blocks *b, const pe_layers *l)
     rotary q = { .s = s, .b = *b, .label = s->layers };
     bool idle = false;
     pe_found window = pe_given_key(s, "sliding_window");
-    const bool nope = pe_flag(s, PE_FULL_NOPE) && l->ntypes > 1 &&
-                      (pe_has(window) || !pe_has(pe_given_key(s, "layer_types")));
+    const bool nope = pe_model_flag(s, PE_FULL_NOPE) && l->ntypes > 1 &&
+                      (pe_found_any(window) || !pe_found_any(pe_given_key(s, "layer_types")));
     for (size_t t = 0; t < l->ntypes; t++)
         idle |= !pe_type_rotates(l->type[t]);
     if (nope) {
@@ -780,9 +782,9 @@ void pe_resolve_rope(const pe_section *s)
     for (int i = 0; i < b.n; i++)
         nested |= is_nested(b.list[i]);
     nested |= b.defaults && is_nested(b.defaults);
-    if (pe_flag(s, PE_NOPE_LIST) || (!s->model && pe_has(pe_given_key(s, "no_rope_layers"))))
+    if (pe_model_flag(s, PE_NOPE_LIST) || (!s->model && pe_found_any(pe_given_key(s, "no_rope_layers"))))
         add_no_rope(s, &b);
-    else if (pe_flag(s, PE_PER_TYPE) || nested || (!s->model && pe_has(pe_given_key(s, local_names))))
+    else if (pe_model_flag(s, PE_PER_TYPE) || nested || (!s->model && pe_found_any(pe_given_key(s, local_names))))
         add_types(s, &b, l, nested && !(b.defaults && is_nested(b.defaults)));
     else
         add_all(s, &b, l);

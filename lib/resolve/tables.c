@@ -9,7 +9,7 @@
 /* "a,b" in facts -> "a|b", as keys are asked for. */
 static const char *names_of(const pe_section *s, const char *fact, const char *otherwise)
 {
-    const char *f = pe_fact(s, fact);
+    const char *f = pe_model_fact(s, fact);
     char *names = pe_print_text(s->r, "%s", f ? f : otherwise);
     for (char *p = names; *p; p++)
         if (*p == ',')
@@ -26,34 +26,34 @@ static bool is_absolute(const pe_section *s, int64_t rows)
     int64_t head;
     const char *path;
     if (!word)
-        return !pe_has(f);
+        return !pe_found_any(f);
     if (!strcmp(word, "absolute"))
         return true;
     for (int i = 0; i < 2; i++) {
         if (strcmp(word, relative[i]) != 0)
             continue;
-        if (!pe_head_dim(s, "", &head, &path))
+        if (!pe_read_head_dim(s, "", &head, &path))
             return false;
         pe_draft d = pe_draft_of(s, "learned");
         d.open = true;
         pe_need_pair(&d, "table_shape", 2 * rows - 1, head);
         pe_need_int(&d, "first_position", 0);
-        pe_note(&d, "%s: row query - key + %lld, in every layer; transformers from 5 on ignore the key", word,
-                (long long)(rows - 1));
-        pe_warning(s, "%s %s: transformers from 5 on read the key no more and add a table of absolute positions", f.path,
-                   word);
-        pe_add(&d);
+        pe_draft_note(&d, "%s: row query - key + %lld, in every layer; transformers from 5 on ignore the key", word,
+                      (long long)(rows - 1));
+        pe_resolve_warning(s, "%s %s: transformers from 5 on read the key no more and add a table of absolute positions",
+                           f.path, word);
+        pe_draft_add(&d);
         return false;
     }
-    pe_refuse_value(s, f, "absolute, relative_key or relative_key_query");
+    pe_reject_value(s, f, "absolute, relative_key or relative_key_query");
     return false;
 }
 
 void pe_resolve_learned(const pe_section *s)
 {
     int64_t rows, width, pad = -1;
-    const char *layers = pe_fact(s, "@layers"), *from = pe_fact(s, "@first");
-    const int64_t extra = pe_fact_int(s, "@extra", 0);
+    const char *layers = pe_model_fact(s, "@layers"), *from = pe_model_fact(s, "@first");
+    const int64_t extra = pe_model_fact_int(s, "@extra", 0);
     pe_found r = pe_required_key(s, names_of(s, "@rows", "max_position_embeddings|n_positions|max_seq_len")),
              w = pe_required_key(s, names_of(s, "@width", "hidden_size|n_embd|d_model|dim"));
     bool good = pe_as_int(s, r, 1, 1 << 30, &rows);
@@ -63,12 +63,12 @@ void pe_resolve_learned(const pe_section *s)
         pe_found p = pe_required_key(s, "pad_token_id");
         good &= pe_as_int(s, p, 0, 1 << 30, &pad);
         if (good && pad + 1 >= rows) {
-            pe_refuse_value(s, p, "less than %lld: positions begin after it, in a table of %s rows", (long long)(rows - 1),
+            pe_reject_value(s, p, "less than %lld: positions begin after it, in a table of %s rows", (long long)(rows - 1),
                             r.path);
             return;
         }
     }
-    if (!good || (pe_fact(s, "@kind") && !is_absolute(s, rows)))
+    if (!good || (pe_model_fact(s, "@kind") && !is_absolute(s, rows)))
         return;
     pe_draft d = pe_draft_of(s, "learned");
     if (layers && !s->nested)
@@ -78,21 +78,23 @@ void pe_resolve_learned(const pe_section *s)
     pe_need_pair(&d, "table_shape", rows + extra, width);
     pe_need_int(&d, "first_position", first);
     if (padded) {
+        pe_draft_int(&d, "padding_idx", pad, NULL);
         pe_need_int(&d, "padding_idx", pad);
-        pe_note(&d, "positions count the tokens that are no padding, from %lld on: %lld tokens fit", (long long)first,
-                (long long)(rows - first));
+        pe_draft_note(&d, "positions count the tokens that are no padding, from %lld on: %lld tokens fit", (long long)first,
+                      (long long)(rows - first));
     } else if (first) {
-        pe_note(&d, "the token at place i has row i + %lld", (long long)first);
+        pe_draft_int(&d, "offset", first, NULL);
+        pe_draft_note(&d, "the token at place i has row i + %lld", (long long)first);
     }
-    pe_add(&d);
+    pe_draft_add(&d);
 }
 
 void pe_resolve_distilbert(const pe_section *s)
 {
     int64_t rows, width;
-    const char *key = pe_fact(s, "@sinusoid");
+    const char *key = pe_model_fact(s, "@sinusoid");
     bool fixed = false;
-    if (pe_has(pe_given_key(s, key)) && !pe_as_bool(s, pe_given_key(s, key), &fixed))
+    if (pe_found_any(pe_given_key(s, key)) && !pe_as_bool(s, pe_given_key(s, key), &fixed))
         return;
     if (!fixed) {
         pe_resolve_learned(s);
@@ -104,11 +106,11 @@ void pe_resolve_distilbert(const pe_section *s)
     if (!good)
         return;
     pe_draft d = pe_draft_of(s, "sinusoidal");
-    pe_put_int(&d, "embedding_dim", width, w.path);
-    pe_put_word(&d, "layout", "interleaved", NULL);
-    pe_put_int(&d, "num_positions", rows, r.path);
-    pe_put_word(&d, "compute_dtype", "float64", NULL);
-    pe_add(&d);
+    pe_draft_int(&d, "embedding_dim", width, w.path);
+    pe_draft_word(&d, "layout", "interleaved", NULL);
+    pe_draft_int(&d, "num_positions", rows, r.path);
+    pe_draft_word(&d, "compute_dtype", "float64", NULL);
+    pe_draft_add(&d);
 }
 
 /* ---- sinusoids ----------------------------------------------------------------------------------------------- */
@@ -116,7 +118,7 @@ void pe_resolve_distilbert(const pe_section *s)
 static void add_sinusoidal(const pe_section *s, const char *layers, int64_t rows, const char *rows_path)
 {
     int64_t width, pad = -1;
-    const char *odd = pe_fact(s, "@odd"), *precise = pe_fact(s, "@compute"), *first = pe_fact(s, "@first");
+    const char *odd = pe_model_fact(s, "@odd"), *precise = pe_model_fact(s, "@compute"), *first = pe_model_fact(s, "@first");
     pe_found w = pe_required_key(s, "d_model|hidden_size|embed_dim"), p = { 0 };
     if (!pe_as_int(s, w, 1, 1 << 24, &width))
         return;
@@ -127,28 +129,28 @@ static void add_sinusoidal(const pe_section *s, const char *layers, int64_t rows
     }
     pe_draft d = pe_draft_of(s, "sinusoidal");
     d.layer_type = layers;
-    pe_put_int(&d, "embedding_dim", width, w.path);
-    pe_put_word(&d, "layout", "split", NULL);
-    pe_put_int(&d, "downscale_freq_shift", pe_fact_int(s, "@shift", 0), NULL);
+    pe_draft_int(&d, "embedding_dim", width, w.path);
+    pe_draft_word(&d, "layout", "split", NULL);
+    pe_draft_int(&d, "downscale_freq_shift", pe_model_fact_int(s, "@shift", 0), NULL);
     if (odd)
-        pe_put_word(&d, "odd_dim", odd, NULL);
+        pe_draft_word(&d, "odd_dim", odd, NULL);
     if (precise)
-        pe_put_word(&d, "compute_dtype", precise, NULL);
-    if (pad >= 0 && pad < rows + pe_fact_int(s, "@extra", 0))
-        pe_put_int(&d, "padding_idx", pad, p.path);
-    pe_put_int(&d, "num_positions", rows + pe_fact_int(s, "@extra", 0), rows_path);
+        pe_draft_word(&d, "compute_dtype", precise, NULL);
+    if (pad >= 0 && pad < rows + pe_model_fact_int(s, "@extra", 0))
+        pe_draft_int(&d, "padding_idx", pad, p.path);
+    pe_draft_int(&d, "num_positions", rows + pe_model_fact_int(s, "@extra", 0), rows_path);
     if (pad >= 0) {
         pe_need_int(&d, "first_position", pad + 1);
-        pe_note(&d, "positions count the tokens that are no padding, from %lld on", (long long)pad + 1);
+        pe_draft_note(&d, "positions count the tokens that are no padding, from %lld on", (long long)pad + 1);
     }
-    pe_add(&d);
+    pe_draft_add(&d);
 }
 
 /* @towers: names of the towers that have such a table each, separated by commas. */
 void pe_resolve_sinusoidal(const pe_section *s)
 {
     int64_t rows;
-    const char *towers = pe_fact(s, "@towers");
+    const char *towers = pe_model_fact(s, "@towers");
     pe_found r = pe_required_key(s, names_of(s, "@rows", "max_position_embeddings"));
     if (!pe_as_int(s, r, 1, 1 << 30, &rows))
         return;
@@ -179,7 +181,7 @@ void pe_resolve_whisper(const pe_section *s)
     d.open = true;
     pe_need_pair(&d, "table_shape", targets, width);
     pe_need_int(&d, "first_position", 0);
-    pe_add(&d);
+    pe_draft_add(&d);
 }
 
 /* ---- buckets and relative tables ----------------------------------------------------------------------------- */
@@ -190,24 +192,25 @@ static void add_buckets(const pe_section *s, const char *layers, bool bidirectio
     pe_found h;
     bool good = pe_as_int(s, buckets, 1, 1 << 20, &n);
     good &= pe_as_int(s, distance, 1, 1 << 30, &far);
-    if (!pe_heads(s, &heads, &h) || !good)
+    if (!pe_read_heads(s, &heads, &h) || !good)
         return;
     const int64_t exact = n / (bidirectional ? 4 : 2);
     if (!exact)
-        pe_refuse_value(s, buckets, "at least %d", bidirectional ? 4 : 2);
+        pe_reject_value(s, buckets, "at least %d", bidirectional ? 4 : 2);
     else if (far <= exact)
-        pe_refuse_value(s, distance, "over %lld, the distance from which buckets grow", (long long)exact);
+        pe_reject_value(s, distance, "over %lld, the distance from which buckets grow", (long long)exact);
     pe_draft d = pe_draft_of(s, "t5_bucket");
     d.layer_type = layers;
-    pe_put_bool(&d, "bidirectional", bidirectional, NULL);
-    pe_put_int(&d, "num_buckets", n, buckets.path);
-    pe_put_int(&d, "max_distance", far, distance.path);
+    pe_draft_bool(&d, "bidirectional", bidirectional, NULL);
+    pe_draft_int(&d, "num_buckets", n, buckets.path);
+    pe_draft_int(&d, "max_distance", far, distance.path);
     d.probe = "\"relative_position\":[0]";
     pe_need_pair(&d, "table_shape", n, heads);
     pe_need_word(&d, "relative_position", "key - query, or query_length and key_length");
-    pe_note(&d, "%s; t5_bias adds the table's rows",
-            pe_fact(s, "@own") ? "every layer has its own table" : "one table, in the first layer, for the whole stack");
-    pe_add(&d);
+    pe_draft_note(&d, "%s; t5_bias adds the table's rows",
+                  pe_model_fact(s, "@own") ? "every layer has its own table"
+                                           : "one table, in the first layer, for the whole stack");
+    pe_draft_add(&d);
 }
 
 void pe_resolve_t5(const pe_section *s)
@@ -215,7 +218,7 @@ void pe_resolve_t5(const pe_section *s)
     bool both = true;
     pe_found buckets = pe_required_key(s, "relative_attention_num_buckets"),
              distance = pe_required_key(s, "relative_attention_max_distance"), pair = pe_key(s, "is_encoder_decoder");
-    if (pe_has(pair) && !pe_as_bool(s, pair, &both))
+    if (pe_found_any(pair) && !pe_as_bool(s, pair, &both))
         return;
     add_buckets(s, "encoder", true, buckets, distance);
     if (both)
@@ -238,8 +241,8 @@ void pe_resolve_deberta(const pe_section *s)
              m = pe_given_key(s, "max_relative_positions");
     bool good = pe_as_bool(s, r, &relative);
     good &= pe_as_bool(s, a, &absolute);
-    good &= !pe_has(b) || pe_as_int(s, b, -1, 1 << 20, &buckets);
-    good &= !pe_has(m) || pe_as_int(s, m, -1, 1 << 30, &far);
+    good &= !pe_found_any(b) || pe_as_int(s, b, -1, 1 << 20, &buckets);
+    good &= !pe_found_any(m) || pe_as_int(s, m, -1, 1 << 30, &far);
     if (!good)
         return;
     if (absolute)
@@ -252,25 +255,25 @@ void pe_resolve_deberta(const pe_section *s)
                 return;
             far = length;
             path = l.path;
-            pe_default_used(s, pe_path(s, "max_relative_positions"), l.value.p, (size_t)(l.value.end - l.value.p));
+            pe_default_used(s, pe_key_path(s, "max_relative_positions"), l.value.p, (size_t)(l.value.end - l.value.p));
         }
         pe_draft d = pe_draft_of(s, "deberta_relative");
         d.layer_type = s->nested ? s->layers : "encoder";
         if (buckets > 0)
-            pe_put_int(&d, "position_buckets", buckets, b.path);
-        pe_put_int(&d, "max_relative_positions", far, path);
+            pe_draft_int(&d, "position_buckets", buckets, b.path);
+        pe_draft_int(&d, "max_relative_positions", far, path);
         if (buckets > 0)
-            pe_put_bool(&d, "clamp", false, NULL);
+            pe_draft_bool(&d, "clamp", false, NULL);
         d.probe = "\"relative_position\":[0]";
         int64_t width;
         pe_found w;
-        if (pe_width(s, &width, &w))
+        if (pe_read_width(s, &width, &w))
             pe_need_pair(&d, "table_shape", 2 * (buckets > 0 ? buckets : far), width);
         pe_need_word(&d, "relative_position", "query - key, or query_length and key_length");
-        pe_add(&d);
+        pe_draft_add(&d);
     }
     if (!relative && !absolute)
-        pe_add_none(s, s->layers, NULL, 0, "neither relative_attention nor position_biased_input");
+        pe_draft_add_none(s, s->layers, NULL, 0, "neither relative_attention nor position_biased_input");
 }
 
 static void add_relative_sinusoidal(const pe_section *s, const char *preset)
@@ -278,29 +281,29 @@ static void add_relative_sinusoidal(const pe_section *s, const char *preset)
     int64_t width, clamp = -1;
     pe_found w = pe_required_key(s, "d_model|hidden_size"), c = pe_key(s, "clamp_len"), t = pe_key(s, "attn_type");
     bool good = pe_as_int(s, w, 1, 1 << 24, &width);
-    good &= !pe_has(c) || pe_as_int(s, c, -1, 1 << 30, &clamp);
+    good &= !pe_found_any(c) || pe_as_int(s, c, -1, 1 << 30, &clamp);
     if (!good)
         return;
     const bool xlnet = !strcmp(preset, "xlnet");
     pe_draft d = pe_draft_of(s, "relative_sinusoidal");
-    pe_put_word(&d, "preset", preset, NULL);
-    pe_put_int(&d, "embedding_dim", width, w.path);
-    if (xlnet && pe_has(t)) {
+    pe_draft_word(&d, "preset", preset, NULL);
+    pe_draft_int(&d, "embedding_dim", width, w.path);
+    if (xlnet && pe_found_any(t)) {
         const char *word = pe_as_word(s, t);
         if (!word)
             return;
         if (strcmp(word, "bi") != 0 && strcmp(word, "uni") != 0) {
-            pe_refuse_value(s, t, "bi or uni");
+            pe_reject_value(s, t, "bi or uni");
             return;
         }
-        pe_put_word(&d, "attn_type", word, t.path);
+        pe_draft_word(&d, "attn_type", word, t.path);
     }
     if (clamp > 0)
-        pe_put_int(&d, "clamp_len", clamp, c.path);
+        pe_draft_int(&d, "clamp_len", clamp, c.path);
     d.probe = xlnet ? "\"query_length\":1,\"key_length\":1" : "\"key_length\":1";
     pe_need_word(&d, "key_length",
                  xlnet ? "and query_length: of the input and what is remembered" : "of the input and what is remembered");
-    pe_add(&d);
+    pe_draft_add(&d);
 }
 
 void pe_resolve_xlnet(const pe_section *s) { add_relative_sinusoidal(s, "xlnet"); }
@@ -313,18 +316,19 @@ void pe_resolve_wav2vec2(const pe_section *s)
     int64_t kernel, groups;
     pe_found k = pe_required_key(s, "num_conv_pos_embeddings"), g = pe_key(s, "num_conv_pos_embedding_groups");
     bool good = pe_as_int(s, k, 1, 1 << 20, &kernel);
-    good &= !pe_has(g) || pe_as_int(s, g, 1, 1 << 20, &groups);
+    good &= !pe_found_any(g) || pe_as_int(s, g, 1, 1 << 20, &groups);
     if (!good)
         return;
     pe_draft d = pe_draft_of(s, "conv_position");
     d.layer_type = s->nested ? s->layers : "encoder";
     d.open = true;
     pe_need_int(&d, "kernel", kernel);
-    if (pe_has(g))
+    if (pe_found_any(g))
         pe_need_int(&d, "groups", groups);
-    pe_note(&d,
-            "a convolution over the hidden states: it needs the weights and the input, and is no positional encoding that "
+    pe_draft_note(
+        &d, "a convolution over the hidden states: it needs the weights and the input, and is no positional encoding that "
             "can be computed from the configuration");
-    pe_warning(s, "positions come from a convolution (%s) over the hidden states: there is nothing to compute", k.path);
-    pe_add(&d);
+    pe_resolve_warning(s, "positions come from a convolution (%s) over the hidden states: there is nothing to compute",
+                       k.path);
+    pe_draft_add(&d);
 }

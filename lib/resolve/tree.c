@@ -107,9 +107,9 @@ const pe_node *pe_tree_read(const char *json, size_t n, posenc_arena *a, posenc_
     return read_object(root, copy, json, a, err) ? NULL : root;
 }
 
-bool pe_is_object(const pe_node *node) { return node && pe_json_type(node->value) == PE_J_OBJECT; }
+bool pe_node_is_object(const pe_node *node) { return node && pe_json_type(node->value) == PE_J_OBJECT; }
 
-const pe_node *pe_member(const pe_node *object, const char *key)
+const pe_node *pe_node_member(const pe_node *object, const char *key)
 {
     size_t low = 0, high = object->n;
     while (low < high) {
