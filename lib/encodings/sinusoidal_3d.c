@@ -130,12 +130,14 @@ static void check_frames(const sinusoidal_3d *p, posenc_error *err)
 {
     static const char missing[] = "MISSING_PARAMETER";
     const bool frames = given(p, "temporal_size"), area = given(p, "spatial_size");
-    if (!frames && !area)
+    if (!frames && !area) {
         posenc_fail(err, PE_INVALID, missing, "sizes", "absent",
                     "a value, it is required: or temporal_size and spatial_size");
-    else if (!frames)
+        return;
+    }
+    if (!frames)
         posenc_fail(err, PE_INVALID, missing, "temporal_size", "absent", "a value, it is required with spatial_size");
-    else if (!area)
+    if (!area)
         posenc_fail(err, PE_INVALID, missing, "spatial_size", "absent", "a value, it is required with temporal_size");
     if (area && p->spatial_size.n != 2)
         pe_invalid(err, "spatial_size", posenc_text("%zu sizes", p->spatial_size.n), "2 sizes: [width, height]");

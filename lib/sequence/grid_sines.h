@@ -37,7 +37,7 @@ typedef struct pe_grid_form {
              "cosines of all axes (timm)" },                                                                                \
     { PE_ROW_IN(T, in, flip_sin_to_cos, PE_T_BOOL, bool), .doc = "cosines first" },                                         \
     { PE_ROW_IN(T, in, odd_dim, PE_T_ENUM, int), .names = pe_grid_odd_words, .def = PE_GRID_ERROR,                          \
-      .doc = "an embed_dim that is no multiple of twice the axes: refused; the rest of the columns are zero "                \
+      .doc = "an embed_dim that is no multiple of twice the axes: refused; the rest of the columns are zero "               \
              "(tensor2tensor); or each axis has the next even number and the last columns are cut (multidim)" },            \
     { PE_ROW_IN(T, in, temperature, PE_T_REAL, double), .def = 10000, .min = 1e-100, .max = 1e100,                          \
       .doc = "base of the ladder of frequencies" },                                                                         \
