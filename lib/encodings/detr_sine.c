@@ -167,10 +167,15 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return pe_output(out, "pos", (posenc_dtype)r->common.dtype, batch ? 4 : 3, batch ? size : size + 1, err);
 }
 
-/* Scratch: frequencies of both axes, a sinusoid of each in float64 and in the tensor's dtype, three counts a column. */
+/* Pixels whose channels are written together, so that each line of the cache is filled at once. */
+enum { TILE = 16 };
+
+/* Scratch: frequencies of both axes, a sinusoid of each in float64 and in the tensor's dtype, a tile, three counts a
+ * column. */
 static uint64_t scratch(const detr_sine *p, int64_t width)
 {
-    return (uint64_t)p->num_pos_feats * (sizeof(pe_dd) + 4 * sizeof(double)) + 3 * (uint64_t)width * sizeof(int64_t);
+    return (uint64_t)p->num_pos_feats * (sizeof(pe_dd) + (4 + TILE) * sizeof(double)) +
+           3 * (uint64_t)width * sizeof(int64_t);
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
@@ -179,7 +184,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const images m = images_of(r);
     const double n = (double)p->num_pos_feats, columns = (double)m.count * (double)m.width,
                  pixels = columns * (double)m.height;
-    out->ns = 40e3 + n * (p->compute_dtype == PE_COMPUTE_FLOAT32 ? 600 : 300) + pixels * (50 + 6 * n) +
+    out->ns = 40e3 + n * (p->compute_dtype == PE_COMPUTE_FLOAT32 ? 600 : 300) + pixels * (30 + 3 * n) +
               (columns + (double)m.count * (double)m.height) * 13 * n;
     out->scratch = scratch(p, m.width);
 }
@@ -205,7 +210,8 @@ typedef struct maker {
     pe_pace pace;
     axis y, x;
     int64_t *down, *in_column; /* (width) valid pixels of each column: down to the row being made, and in all */
-    int64_t *above;            /* (width) valid pixels of the row above, along to each column */
+    int64_t *along;            /* (width) valid pixels of the row made last, along to each column */
+    char *tile;                /* (num_pos_feats, TILE) channels of neighbours, in the tensor's dtype */
 } maker;
 
 static pe_sines sines(const detr_sine *p, double temperature)
@@ -251,33 +257,56 @@ static posenc_status make_axis(maker *k, axis *a, int64_t up_to, int64_t all)
     return st;
 }
 
-/* n elements, `to` and `from` each with a distance in elements. */
-static posenc_status spread(maker *k, char *to, size_t to_step, const char *from, size_t from_step)
+/* Column `column` of the tile = the channels of the axis. */
+static void put(maker *k, int column, const char *channels)
 {
-    enum { BLOCK = 1 << 16, STEPS = 4 }; /* about nanoseconds an element */
     const size_t n = (size_t)k->p->num_pos_feats, e = k->element;
+    char *to = k->tile + (size_t)column * e;
+    if (e == 4)
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + i * TILE * 4, channels + i * 4, 4);
+    else if (e == 8)
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + i * TILE * 8, channels + i * 8, 8);
+    else
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + i * TILE * 2, channels + i * 2, 2);
+}
+
+/* `pixels` elements of each channel, from planes `from_plane` bytes apart to the tensor's. */
+static posenc_status write_planes(maker *k, char *to, const char *from, size_t from_plane, int pixels)
+{
+    enum { BLOCK = 1 << 12, STEPS = 40 }; /* about nanoseconds a plane: each is on a page of its own */
+    const size_t n = (size_t)k->p->num_pos_feats, size = (size_t)pixels * k->element,
+                 plane = (size_t)k->m.height * (size_t)k->m.width * k->element;
     posenc_status st = PE_OK;
     for (size_t first = 0; first < n && !st; first += BLOCK) {
         const size_t last = n - first < BLOCK ? n : first + BLOCK;
-        if (e == 4)
-            for (size_t i = first; i < last; i++)
-                memcpy(to + i * to_step * 4, from + i * from_step * 4, 4);
-        else if (e == 8)
-            for (size_t i = first; i < last; i++)
-                memcpy(to + i * to_step * 8, from + i * from_step * 8, 8);
-        else
-            for (size_t i = first; i < last; i++)
-                memcpy(to + i * to_step * 2, from + i * from_step * 2, 2);
+        for (size_t i = first; i < last; i++)
+            memcpy(to + i * plane, from + i * from_plane, size);
         st = pe_pace_add(&k->pace, (int64_t)(last - first) * STEPS);
     }
     return st;
 }
 
-/* One row of pixels at `to`, the element of its first pixel in channel 0. The x of a pixel is that of the pixel above where
- * the counts agree, and y that of the pixel on the left: in a rectangle each sinusoid is computed once. */
+/* The channels of an axis of `pixels` neighbours with these counts; `step` 0: all of them have all[0]. */
+static posenc_status make_tile(maker *k, axis *a, const int64_t *up_to, const int64_t *all, int step, int pixels, char *to)
+{
+    posenc_status st = PE_OK;
+    for (int i = 0; i < pixels && !st; i++) {
+        if ((st = make_axis(k, a, up_to[i], all[i * step])))
+            return st;
+        put(k, i, a->rounded);
+        st = pe_pace_add(&k->pace, k->p->num_pos_feats * 2);
+    }
+    return st ? st : write_planes(k, to, k->tile, TILE * k->element, pixels);
+}
+
+/* One row of pixels at `to`, the element of its first pixel in channel 0. The x of a tile is that of the tile above where
+ * the counts agree, and the y of a pixel that of its neighbour: in a rectangle each sinusoid is computed once. */
 static posenc_status make_row(maker *k, int64_t image, int64_t row, int64_t above_all, int64_t *all, char *to)
 {
-    const size_t plane = (size_t)k->m.height * (size_t)k->m.width, x0 = (size_t)k->p->num_pos_feats * plane;
+    const size_t row_size = (size_t)k->m.width * k->element, plane = (size_t)k->m.height * row_size;
     int64_t along = 0;
     posenc_status st = PE_OK;
     *all = 0;
@@ -285,19 +314,22 @@ static posenc_status make_row(maker *k, int64_t image, int64_t row, int64_t abov
         *all += valid(k, image, row, c);
         st = pe_pace_add(&k->pace, 8);
     }
-    for (int64_t c = 0; c < k->m.width && !st; c++, to += k->element) {
-        const bool here = valid(k, image, row, c);
-        k->down[c] += here;
-        along += here;
-        char *x = to + x0 * k->element;
-        if ((st = make_axis(k, &k->y, k->down[c], k->in_column[c])) || (st = spread(k, to, plane, k->y.rounded, 1)))
-            break;
-        if (row && above_all == *all && k->above[c] == along)
-            st = spread(k, x, plane, x - (size_t)k->m.width * k->element, plane);
-        else if (!(st = make_axis(k, &k->x, along, *all)))
-            st = spread(k, x, plane, k->x.rounded, 1);
-        k->above[c] = along;
-        st = st ? st : pe_pace_add(&k->pace, 30);
+    for (int64_t c = 0; c < k->m.width && !st; c += TILE, to += TILE * k->element) {
+        const int pixels = k->m.width - c < TILE ? (int)(k->m.width - c) : TILE;
+        char *x = to + (size_t)k->p->num_pos_feats * plane;
+        bool same = row && above_all == *all;
+        for (int64_t i = c; i < c + pixels; i++) {
+            const bool here = valid(k, image, row, i);
+            k->down[i] += here;
+            along += here;
+            same = same && k->along[i] == along;
+            k->along[i] = along;
+        }
+        st = make_tile(k, &k->y, k->down + c, k->in_column + c, 1, pixels, to);
+        if (!st && same)
+            st = write_planes(k, x, x - row_size, plane, pixels);
+        else if (!st)
+            st = make_tile(k, &k->x, k->along + c, all, 0, pixels, x);
     }
     return st;
 }
@@ -348,7 +380,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     k.x.rounded = (char *)(row + 3 * n);
     k.down = (int64_t *)(row + 4 * n);
     k.in_column = k.down + k.m.width;
-    k.above = k.in_column + k.m.width;
+    k.along = k.in_column + k.m.width;
+    k.tile = (char *)(k.along + k.m.width);
     k.y.c = pe_sines_columns(&k.y.s);
     k.x.c = pe_sines_columns(&k.x.s);
 

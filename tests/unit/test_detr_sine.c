@@ -107,6 +107,39 @@ START_TEST(formula)
 }
 END_TEST
 
+/* An image wider than what is written at once, with holes: rows that are like the row above in part only. */
+START_TEST(wide_with_holes)
+{
+    enum { HIGH = 7, WIDE = 53 };
+    static char query[HIGH * WIDE * 2 + 300];
+    static const char *const dtypes[] = { "float32", "float64", "float16" };
+    bool valid[HIGH][WIDE];
+    char *to = query;
+    unsigned random = 12345;
+    to += sprintf(to, "num_pos_feats=4&mask_convention=valid&dtype=%s&mask=[", dtypes[_i]);
+    for (int y = 0; y < HIGH; y++) {
+        for (int x = 0; x < WIDE; x++) {
+            random = random * 1103515245 + 12345;
+            valid[y][x] = y % 3 == 1 ? valid[y - 1][x] : x < 40 && (random >> 16) % 8;
+            to += sprintf(to, "%s%d", x ? "," : y ? ",[" : "[", valid[y][x]);
+        }
+        to += sprintf(to, "]");
+    }
+    sprintf(to, "]");
+    posenc_answer a = answer_of(query);
+    const double far = _i == 0 ? 1e-7 : _i == 1 ? 1e-15 : 5e-4;
+    int down[WIDE] = { 0 };
+    for (int y = 0; y < HIGH; y++)
+        for (int x = 0, along = 0; x < WIDE; x++) {
+            down[x] += valid[y][x];
+            along += valid[y][x];
+            ck_assert(fabs(at(&a, 0, y, x) - sin(down[x])) < far && fabs(at(&a, 3, y, x) - cos(down[x] / 100.0)) < far);
+            ck_assert(fabs(at(&a, 4, y, x) - sin(along)) < far && fabs(at(&a, 7, y, x) - cos(along / 100.0)) < far);
+        }
+    posenc_answer_fini(&a);
+}
+END_TEST
+
 /* The complaint: the first pixel has 1, not 0, and the last one 2 pi less a millionth, not (n - 1) / n of it. */
 START_TEST(counts_from_1)
 {
@@ -342,6 +375,7 @@ Suite *detr_sine_suite(void)
     Suite *s = suite_create("detr_sine");
     TCase *t = tcase_create("detr_sine");
     tcase_add_loop_test(t, formula, 0, (int)LEN(forms));
+    tcase_add_loop_test(t, wide_with_holes, 0, 3);
     tcase_add_test(t, counts_from_1);
     tcase_add_test(t, polarity);
     tcase_add_test(t, nothing_valid);
