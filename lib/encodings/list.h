@@ -39,18 +39,18 @@ X(box_sine)
 /* relative */
 /*! X(alibi) */
 X(alibi_slopes)
-/*! X(t5_bucket) */
-/*! X(t5_bias) */
-/*! X(t5_bucket_prophetnet) */
-/*! X(shaw_relative_index) */
+X(t5_bucket)
+X(t5_bias)
+X(t5_bucket_prophetnet)
+X(shaw_relative_index)
 X(relative_sinusoidal)
-/*! X(deberta_relative) */
-/*! X(swin_relative_position_index) */
-/*! X(swinv2_relative_coords_table) */
-/*! X(beit_relative_position_index) */
+X(deberta_relative)
+X(swin_relative_position_index)
+X(swinv2_relative_coords_table)
+X(beit_relative_position_index)
 /*! X(beit_relative_position_bias) */
-/*! X(timm_relative_position_index) */
-/*! X(timm_relative_log_coords) */
+X(timm_relative_position_index)
+X(timm_relative_log_coords)
 /*! X(rel_bias_resize) */
 /*! X(kerple) */
 /*! X(sandwich) */

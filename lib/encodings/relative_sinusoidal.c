@@ -213,7 +213,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 static posenc_status fill_index(const span *s, int64_t *index, pe_pace *pace)
 {
-    enum { BLOCK = 1 << 16, STEPS = 2 }; /* about nanoseconds an element */
+    enum { BLOCK = 1 << 16, STEPS = 4 }; /* about nanoseconds an element of fresh memory */
     posenc_status st = PE_OK;
     for (int64_t q = 0; q < s->queries && s->keys && !st; q++)
         for (int64_t k = 0; k < s->keys && !st;) {
