@@ -97,7 +97,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 {
     const box_sine *p = r->params;
     const double pairs = (double)p->num_pos_feats / 2, n = (double)posenc_tensor_count(&p->boxes);
-    out->ns = 20e3 + pairs * (p->compute_dtype == PE_COMPUTE_FLOAT32 ? 5000 : 300) + n * (40 + 25 * pairs);
+    out->ns = 20e3 + pairs * (p->compute_dtype == PE_COMPUTE_FLOAT32 ? 5000 : 300) + n * (80 + 12 * pairs);
     out->scratch = scratch(p);
 }
 

@@ -204,7 +204,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const relative_sinusoidal *p = r->params;
     const span s = span_of(p);
     const double pairs = (double)p->embedding_dim / 2;
-    out->ns = 20e3 + pairs * (p->compute_dtype == PE_COMPUTE_FLOAT32 ? 5000 : 300) + (double)s.rows * (40 + 25 * pairs) +
+    out->ns = 20e3 + pairs * (p->compute_dtype == PE_COMPUTE_FLOAT32 ? 5000 : 300) + (double)s.rows * (80 + 12 * pairs) +
               (indexed(p, &s) ? (double)s.queries * (double)s.keys : 0);
     out->scratch = scratch(p);
 }

@@ -108,14 +108,14 @@ void pe_grid_cost(const pe_grid *g, posenc_cost *out)
 {
     const widths w = widths_of(g);
     double rows = 1;
-    out->ns = 20e3 * g->axes;
+    out->ns = 10e3 * g->axes;
     for (int k = 0; k < g->axes; k++) {
         const pe_grid_axis *a = &g->axis[k];
         const double pairs = (double)(a->sines.width / 2);
         rows *= (double)a->size;
-        out->ns += pairs * (a->sines.single ? 5000 : 300) + (double)a->size * (60 + 25 * pairs);
+        out->ns += pairs * (a->sines.single ? 3000 : 200) + (double)a->size * (80 + 12 * pairs);
     }
-    out->ns += rows * (20 * g->axes + 0.5 * (double)g->width);
+    out->ns += rows * (12 * g->axes + 0.4 * (double)g->width);
     out->scratch = w.pairs * sizeof(pe_dd) + w.row * sizeof(double);
 }
 
