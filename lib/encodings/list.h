@@ -14,11 +14,11 @@ X(axial)
 /*! X(position_ids) */
 /*! X(chunk_position_ids) */
 /* grid */
-/*! X(sinusoidal_2d) */
-/*! X(sinusoidal_3d) */
+X(sinusoidal_2d)
+X(sinusoidal_3d)
 /*! X(fourier_grid) */
-/*! X(detr_sine) */
-/*! X(box_sine) */
+X(detr_sine)
+X(box_sine)
 X(vit_resize)
 X(vit_resize_naflex)
 /*! X(fractional_patch_index) */
@@ -43,7 +43,7 @@ X(t5_bucket)
 X(t5_bias)
 X(t5_bucket_prophetnet)
 X(shaw_relative_index)
-/*! X(relative_sinusoidal) */
+X(relative_sinusoidal)
 X(deberta_relative)
 X(swin_relative_position_index)
 X(swinv2_relative_coords_table)
@@ -59,6 +59,21 @@ X(rel_bias_resize)
 /*! X(dynamic_position_bias) */
 /* graph */
 X(laplacian)
+/*! X(magnetic_laplacian) */
+/*! X(laplacian_matrix) */
+/*! X(lambda_max) */
+/*! X(random_walk) */
+/*! X(personalized_pagerank) */
+/*! X(heat_kernel) */
+/*! X(electrostatic) */
+/*! X(degree) */
+/*! X(local_degree_profile) */
+/*! X(shortest_path) */
+/*! X(anchor_distance) */
+/*! X(weisfeiler_lehman) */
+/*! X(double_radius_node_labeling) */
+/*! X(svd) */
+/*! X(tree) */
 /* use */
 /*! X(combine) */
 /*! X(relative_shift) */
