@@ -203,7 +203,7 @@ void pe_resolve_qwen(const pe_section *s)
     if (!logn)
         return;
     pe_draft d = pe_draft_of(s, "attention_temperature");
-    pe_draft_word(&d, "variant", "logn", scaled.path);
+    pe_draft_word(&d, "form", "logn", scaled.path);
     pe_draft_int(&d, "original_max_position_embeddings", length, trained.path);
     d.probe = "\"positions\":[0]";
     pe_need_word(&d, "positions", "of the queries");

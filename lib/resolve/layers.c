@@ -208,6 +208,8 @@ bool pe_read_layers(const pe_section *s, pe_layers *out)
     for (size_t i = 0; i < PE_LEN(rules); i++)
         if (pe_model_flag(s, rules[i].flag) || (!s->model && pe_found_any(pe_given_key(s, rules[i].key))))
             return read_rule(s, rules[i].key, rules[i].first, rules[i].others, n, out);
+    for (const char *all = pe_model_fact(s, "@all"); all && out->n < (size_t)n;)
+        append(out, all);
     return true;
 }
 

@@ -149,8 +149,8 @@ static const pe_model models[] = {
       "hidden_size=5120 num_attention_heads=40 head_dim=128 max_position_embeddings=131072 rope_theta=10000", NULL },
     { "jais2", pe_resolve_rope, 0, "hidden_size=3328 num_attention_heads=26 max_position_embeddings=8192 rope_theta=10000",
       NULL },
-    { "jetmoe", pe_resolve_rope, 0, "hidden_size=2048 num_attention_heads=32 max_position_embeddings=4096 rope_theta=10000",
-      NULL },
+    { "jetmoe", pe_resolve_rope, 0,
+      "kv_channels=128 hidden_size=2048 num_attention_heads=32 max_position_embeddings=4096 rope_theta=10000", NULL },
     { "jina_embeddings_v3", pe_resolve_rope, 0,
       "hidden_size=1024 num_attention_heads=16 max_position_embeddings=8194 rope_theta=20000", NULL },
     { "kyutai_speech_to_text", pe_resolve_rope, 0,
@@ -286,15 +286,19 @@ static const pe_model models[] = {
     { "deepseek_vl_v2", NULL, 0, "@text=deepseek_v2", NULL },
     { "bailing_moe", pe_resolve_rope, 0, "rope_theta=10000", NULL },
     { "step3p5", pe_resolve_rope, PE_PER_TYPE | PE_SCALE_FULL,
-      "hidden_size=4096 num_attention_heads=64 head_dim=128 max_position_embeddings=128000 rope_theta=10000 "
+      "@all=full_attention hidden_size=4096 num_attention_heads=64 head_dim=128 max_position_embeddings=128000 "
+      "rope_theta=10000 "
       "num_hidden_layers=45",
       NULL },
     { "minimax_m1", pe_resolve_rope, 0, "rope_theta=10000000", NULL },
     { "minimax_m2", pe_resolve_rope, 0,
-      "hidden_size=3072 num_attention_heads=48 head_dim=128 max_position_embeddings=196608 rope_theta=5000000", NULL },
+      "@unread=rotary_dim hidden_size=3072 num_attention_heads=48 head_dim=128 max_position_embeddings=196608 "
+      "rope_theta=5000000",
+      NULL },
     { "minimax_m3", pe_resolve_rope, 0, "rope_theta=5000000", NULL },
     { "minimax_m3_vl_text", pe_resolve_rope, 0,
-      "hidden_size=6144 num_attention_heads=64 head_dim=128 max_position_embeddings=524288 rope_theta=5000000 rotary_dim=64",
+      "@unread=rotary_dim hidden_size=6144 num_attention_heads=64 head_dim=128 max_position_embeddings=524288 "
+      "rope_theta=5000000 rotary_dim=64",
       NULL },
     { "codegen", pe_resolve_gpt_j, PE_INTERLEAVED, "n_embd=4096 n_head=16 rotary_dim=64 rope_theta=10000", NULL },
     { "gptj", pe_resolve_gpt_j, PE_INTERLEAVED, "n_embd=4096 n_head=16 rotary_dim=64 rope_theta=10000", NULL },
@@ -372,11 +376,12 @@ static const pe_model models[] = {
       "rope_theta=5000000 swa_rope_theta=10000 partial_rotary_factor=0.334",
       NULL },
     { "laguna", pe_resolve_rope, PE_PER_TYPE,
-      "hidden_size=2048 num_attention_heads=48 head_dim=128 max_position_embeddings=131072",
+      "num_hidden_layers=40 @all=full_attention hidden_size=2048 num_attention_heads=48 head_dim=128 "
+      "max_position_embeddings=131072",
       "{\"full_attention\":{\"rope_type\":\"default\",\"rope_theta\":500000.0,\"partial_rotary_factor\":0.5},\"sliding_"
       "attention\":{\"rope_type\":\"default\",\"rope_theta\":10000.0}}" },
     { "mellum", pe_resolve_rope, PE_PER_TYPE,
-      "hidden_size=2304 num_attention_heads=32 head_dim=128 max_position_embeddings=131072",
+      "@all=full_attention hidden_size=2304 num_attention_heads=32 head_dim=128 max_position_embeddings=131072",
       "{\"full_attention\":{\"rope_type\":\"default\",\"rope_theta\":500000.0},\"sliding_attention\":{\"rope_type\":"
       "\"default\",\"rope_theta\":10000.0}}" },
 
@@ -461,7 +466,7 @@ static const pe_model models[] = {
       "hidden_size=2048 num_attention_heads=16 head_dim=128 max_position_embeddings=131072 rope_theta=100000000 "
       "mrope_section=[24,20,20]",
       NULL },
-    { "hunyuan_vl_text", pe_resolve_rope, 0,
+    { "hunyuan_vl_text", pe_resolve_rope, PE_AXES_COLUMNS,
       "hidden_size=4096 num_attention_heads=32 max_position_embeddings=2048 rope_theta=10000", NULL },
 
     /* slopes */
@@ -634,7 +639,7 @@ static const pe_model models[] = {
     { "metaclip_2_vision_model", pe_resolve_vit, 0, "hidden_size=768 image_size=224 patch_size=32 @prefix=1", NULL },
     { "chinese_clip_vision_model", pe_resolve_vit, 0, "hidden_size=768 image_size=224 patch_size=32 @prefix=1", NULL },
     { "altclip_vision_model", pe_resolve_vit, 0, "hidden_size=768 image_size=224 patch_size=32 @prefix=1", NULL },
-    { "siglip_vision_model", pe_resolve_vit, 0, "hidden_size=768 image_size=224 patch_size=16", NULL },
+    { "siglip_vision_model", pe_resolve_vit, 0, "@floor=1 hidden_size=768 image_size=224 patch_size=16", NULL },
     { "siglip2_vision_model", pe_resolve_vit, 0,
       "hidden_size=768 num_patches=256 @rows=num_patches @interpolation=bilinear @antialias=1", NULL },
     { "blip_vision_model", pe_resolve_vit, 0, "hidden_size=768 image_size=384 patch_size=16 @prefix=1", NULL },
@@ -650,14 +655,14 @@ static const pe_model models[] = {
     { "yolos", pe_resolve_vit, 0, "hidden_size=768 image_size=[512,864] patch_size=16 @prefix=101", NULL },
     { "mllama_vision_model", pe_resolve_vit, 0,
       "hidden_size=1280 image_size=448 patch_size=14 @prefix=1 @interpolation=none @note=tiles", NULL },
-    { "idefics2_vision", pe_resolve_vit, 0, "hidden_size=768 image_size=224 patch_size=32 @interpolation=none @fractions=1",
-      NULL },
-    { "idefics3_vision", pe_resolve_vit, 0, "hidden_size=1152 image_size=224 patch_size=32 @interpolation=none @fractions=1",
-      NULL },
-    { "smolvlm_vision", pe_resolve_vit, 0, "hidden_size=1152 image_size=224 patch_size=32 @interpolation=none @fractions=1",
-      NULL },
+    { "idefics2_vision", pe_resolve_vit, 0,
+      "@floor=1 hidden_size=768 image_size=224 patch_size=32 @interpolation=none @fractions=1", NULL },
+    { "idefics3_vision", pe_resolve_vit, 0,
+      "@floor=1 hidden_size=1152 image_size=224 patch_size=32 @interpolation=none @fractions=1", NULL },
+    { "smolvlm_vision", pe_resolve_vit, 0,
+      "@floor=1 hidden_size=1152 image_size=224 patch_size=32 @interpolation=none @fractions=1", NULL },
     { "minicpmv4_6_vision", pe_resolve_vit, 0,
-      "hidden_size=768 image_size=224 patch_size=16 @interpolation=none @fractions=1", NULL },
+      "@floor=1 hidden_size=768 image_size=224 patch_size=16 @interpolation=none @fractions=1", NULL },
     { "vit_mae", pe_resolve_vit_mae, 0, "hidden_size=768 decoder_hidden_size=512 image_size=224 patch_size=16", NULL },
     { "beit", pe_resolve_beit, 0,
       "hidden_size=768 num_attention_heads=12 image_size=224 patch_size=16 use_absolute_position_embeddings=false "

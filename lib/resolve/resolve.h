@@ -59,7 +59,7 @@ enum {
     PE_FIRST_FULL = 1 << 10,      /*   layer 0 and every global_attn_every_n_layers-th */
     PE_LAST_LINEAR = 1 << 11,     /*   every full_attention_interval-th layer is full, the others are linear */
     PE_ENCODERS = 1 << 12,        /* a pair of towers: layers are named text and vision */
-    PE_AXES_FLAT = 1 << 13,       /* the text keys may stand beside vision_config, in the document itself */
+    PE_AXES_COLUMNS = 1 << 13,    /*   the sections cut the columns of the table (HunYuan-VL), not its pairs */
 };
 
 typedef struct pe_model {

@@ -338,8 +338,13 @@ static void read_partial(rotary *q)
         else if (pe_found_any(q->partial) && dim != q->width)
             pe_reject_value(s, direct, "%lld, as %s says", (long long)q->width, q->partial.path);
         q->width = dim;
-        if (!pe_found_any(q->partial))
+        if (!pe_found_any(q->partial)) {
             q->partial = (pe_found){ .path = direct.path };
+            if (pe_model_fact(s, "@unread"))
+                pe_resolve_warning(s,
+                                   "%s: transformers before 5.24 do not read it for this model type and rotate all channels",
+                                   direct.path);
+        }
     }
 even:
     if (q->width % 2)
@@ -479,6 +484,7 @@ static void put_axes(rotary *q, pe_draft *d)
     pe_json e = { 0 };
     int64_t sum = 0, v;
     bool interleaved = pe_model_flag(s, PE_INTERLEAVED_AXES);
+    const bool columns = pe_model_flag(s, PE_AXES_COLUMNS) || (types[q->row].type == NTK_ALPHA && types[q->row].axes);
     if (!pe_found_any(f))
         f = pe_required_key(s, "mrope_section");
     size_t n = pe_list_size(f);
@@ -497,6 +503,8 @@ static void put_axes(rotary *q, pe_draft *d)
         return;
     pe_draft_found(d, "mrope_section", f);
     pe_draft_bool(d, "mrope_interleaved", interleaved, how.path ? how.path : f.path);
+    if (columns)
+        pe_draft_word(d, "section_span", "columns", f.path);
 }
 
 /* The share as a parameter: int(head_dim * share) must give the width again. */
@@ -595,10 +603,16 @@ static void add_temperature(const pe_section *s, const blocks *b)
     double v;
     if (!pe_found_any(beta) || !pe_as_real(s, beta, &v))
         return;
+    if (!pe_found_any(original))
+        original = pe_given_key(s, "original_max_position_embeddings");
+    if (!pe_found_any(original))
+        original = pe_required_key(s, "max_position_embeddings");
+    if (!pe_found_any(original))
+        return;
     pe_draft d = pe_draft_of(s, "attention_temperature");
+    pe_draft_word(&d, "form", "ministral3", NULL);
     pe_draft_found(&d, "llama_4_scaling_beta", beta);
-    if (pe_found_any(original))
-        pe_draft_found(&d, "original_max_position_embeddings", original);
+    pe_draft_found(&d, "original_max_position_embeddings", original);
     d.probe = "\"positions\":[0]";
     pe_need_word(&d, "positions", "of the queries");
     pe_draft_note(&d, "queries are multiplied by it after the rotation");
@@ -712,6 +726,7 @@ static void add_llama4_temperature(const pe_section *s, const int64_t *layer, si
     d.layer_type = "no_rope";
     d.layer = layer;
     d.nlayers = nlayers;
+    pe_draft_word(&d, "form", "llama4", NULL);
     pe_draft_found(&d, "attn_scale", scale);
     pe_draft_found(&d, "floor_scale", floor_scale);
     d.probe = "\"positions\":[0]";

@@ -14,11 +14,11 @@ static bool read_grid(const pe_section *s, int64_t grid[2])
     bool good = pe_read_pair(s, i, 1, image);
     good &= pe_read_pair(s, p, 1, patch);
     for (int k = 0; good && k < 2; k++) {
-        if (image[k] % patch[k]) {
+        if (image[k] % patch[k] && (image[k] < patch[k] || !pe_model_fact(s, "@floor"))) {
             pe_reject_value(s, i, "a multiple of %s, which is %lld", p.path, (long long)patch[k]);
             return false;
         }
-        grid[k] = image[k] / patch[k];
+        grid[k] = image[k] / patch[k]; /* some models drop the pixels that are no whole patch */
     }
     return good;
 }
@@ -68,7 +68,8 @@ void pe_resolve_vit(const pe_section *s)
     int64_t grid[2], width, rows;
     pe_found w = pe_required_key(s, "hidden_size|embed_dim|d_model|width");
     bool good = pe_as_int(s, w, 1, 1 << 24, &width);
-    pe_found fixed = pe_given_key(s, pe_model_fact(s, "@rows") ? pe_model_fact(s, "@rows") : "num_position_embeddings");
+    const char *key = pe_model_fact(s, "@rows");
+    pe_found fixed = pe_key(s, key ? key : "num_position_embeddings");
     if (pe_found_any(fixed)) { /* a square grid of so many rows */
         if (!pe_as_int(s, fixed, 1, 1 << 30, &rows) || !good)
             return;
