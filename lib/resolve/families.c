@@ -39,6 +39,10 @@ void pe_resolve_kimi_linear(const pe_section *s)
         return;
     }
     const pe_node *linear = pe_node_member(s->node, "linear_attn_config");
+    pe_found count = pe_given_key(s, "num_hidden_layers");
+    int64_t layers = 0, listed = 0;
+    if (pe_found_any(count) && !pe_as_int(s, count, 1, PE_MAX_LAYERS, &layers))
+        return;
     pe_found rotary = pe_given_key(s, "qk_rope_head_dim");
     if (pe_found_any(rotary))
         pe_resolve_warning(s, "%s is given, but %s is true: no layer rotates", rotary.path, f.path);
@@ -46,6 +50,11 @@ void pe_resolve_kimi_linear(const pe_section *s)
         pe_found list = pe_key_in(s, linear, kinds[k].key);
         pe_json e = { 0 };
         size_t n = pe_list_size(list), i = 0;
+        if (pe_found_any(list) && !pe_is_list(list)) {
+            pe_reject_value(s, list, "a list of layers, counted from 1");
+            return;
+        }
+        listed += (int64_t)n;
         int64_t *layer = n ? posenc_alloc(s->r->arena, n * sizeof *layer) : NULL;
         s->r->failed |= n && !layer;
         for (; layer && pe_json_next(list.value, &e); i++) {
@@ -59,6 +68,9 @@ void pe_resolve_kimi_linear(const pe_section *s)
         }
         pe_draft_add_none(s, kinds[k].type, layer, n, kinds[k].why);
     }
+    if (layers && listed && listed != layers)
+        pe_reject(s, pe_key_path_in(s, linear, kinds[0].key), posenc_text("%lld layers", (long long)listed).s,
+                  "%lld with %s: one kind for each layer", (long long)layers, kinds[1].key);
 }
 
 /* ---- slopes -------------------------------------------------------------------------------------------------- */
@@ -308,6 +320,10 @@ void pe_resolve_deepseek_v4(const pe_section *s)
         pe_draft_real(&d, "partial_rotary_factor", (double)width / (double)head, w.path);
         pe_found type = pe_key_in(s, own, "rope_type|type");
         const char *word = pe_as_word(s, type);
+        if (!word && pe_found_any(pe_key_in(s, own, "factor"))) {
+            pe_reject_missing(s, pe_key_path_in(s, own, "rope_type"), "the type of scaling: factor stands there");
+            return;
+        }
         if (word && strcmp(word, "yarn") != 0 && strcmp(word, "default") != 0) {
             pe_reject_value(s, type, "yarn, or default");
             return;

@@ -43,6 +43,14 @@ static const char *known_word(pe_json v)
     return NULL;
 }
 
+bool pe_type_known(const char *type)
+{
+    for (size_t i = 0; i < PE_LEN(words); i++)
+        if (!strcmp(words[i].word, type))
+            return true;
+    return false;
+}
+
 bool pe_type_rotates(const char *type)
 {
     for (size_t i = 0; i < PE_LEN(words); i++)

@@ -183,6 +183,7 @@ typedef struct pe_layers {
 
 /* False: a fault has been told. */
 bool pe_read_layers(const pe_section *s, pe_layers *out);
+bool pe_type_known(const char *type);
 bool pe_type_rotates(const char *type); /* not linear_attention, mamba, conv, ... */
 /* The numbers of the layers for which `of` is that type, or of those which rotate (type NULL). */
 const int64_t *pe_layers_of(const pe_section *s, const pe_layers *l, const char *type, size_t *n);

@@ -20,10 +20,11 @@ typedef struct blocks {
     const char *path; /* of the block, for what it lacks */
 } blocks;
 
+/* An object for each layer type, instead of one for all. */
 static bool is_nested(const pe_node *object)
 {
     for (size_t i = 0; i < object->n; i++)
-        if (pe_node_is_object(&object->child[i]))
+        if (pe_node_is_object(&object->child[i]) && pe_type_known(object->child[i].key))
             return true;
     return false;
 }
@@ -219,7 +220,8 @@ typedef struct rotary {
     blocks b;
     const char *type, *label; /* layer type for keys that depend on it (NULL: none); layer type of the request */
     const int64_t *layer;
-    size_t nlayers, first; /* first: layer of this type, for lists with a value a layer */
+    size_t nlayers;
+    const pe_layers *all; /* for lists with a value a layer; NULL: all layers are alike */
     int row;
     int64_t head_dim, width; /* width: channels that rotate */
     const char *head_path;
@@ -230,21 +232,30 @@ typedef struct rotary {
 
 static bool is_type(const rotary *q, const char *type) { return q->type && !strcmp(q->type, type); }
 
-/* A list that has a value for each layer: the one of the first layer of this type. */
+/* A list that has a value for each layer: the one that all layers of this type have. */
 static pe_found of_layer(const rotary *q, pe_found f)
 {
-    pe_json e = { 0 };
+    const char *list = f.path;
+    pe_json e = { 0 }, mine = { 0 };
+    size_t i = 0, n = q->all ? q->all->n : 0;
     if (!pe_is_list(f))
         return f;
-    for (size_t i = 0; pe_json_next(f.value, &e); i++) {
-        if (i != q->first)
+    for (; q->type && n && i < n && pe_json_next(f.value, &e); i++) {
+        if (strcmp(q->all->of[i], q->type) != 0)
             continue;
-        f.value = e;
-        f.path = pe_print_text(q->s->r, "%s[%zu]", f.path, i);
-        return f;
+        const char *place = pe_print_text(q->s->r, "%s[%zu]", list, i);
+        if (mine.p && (e.end - e.p != mine.end - mine.p || memcmp(e.p, mine.p, (size_t)(e.end - e.p)) != 0)) {
+            pe_reject(q->s, place, pe_node_show(f.node, e).s, "the same for all layers of type %s", q->type);
+            f.value.p = NULL;
+            return f;
+        }
+        if (!mine.p)
+            f.path = place;
+        mine = e;
     }
-    pe_reject_value(q->s, f, "a number, or one for each layer");
-    f.value.p = NULL;
+    if (!mine.p || i < n)
+        pe_reject_value(q->s, f, "a number, or one for each layer");
+    f.value = mine;
     return f;
 }
 
@@ -316,6 +327,8 @@ static void read_partial(rotary *q)
     q->partial = agreed(q, given_in(&q->b, "partial_rotary_factor"), pe_found_any(list) ? of_layer(q, list) : flat);
     if (!pe_found_any(q->partial))
         q->partial = in_blocks(&q->b, "partial_rotary_factor");
+    if (!pe_found_any(q->partial) && !pe_found_any(direct))
+        direct = pe_key(s, "rotary_dim");
     if (!pe_found_any(q->partial) && !pe_found_any(direct))
         q->partial = pe_key(s, "partial_rotary_factor");
     if (pe_found_any(q->partial)) {
@@ -652,7 +665,7 @@ static void add_types(const pe_section *s, const blocks *b, pe_layers *l, bool n
             add_idle(s, l, type, "these layers carry order themselves");
             continue;
         }
-        rotary q = { .s = s, .type = type, .label = type, .first = first_layer(l, type) };
+        rotary q = { .s = s, .type = type, .label = type, .all = l };
         q.b = blocks_of(b, type, !pe_model_flag(s, PE_SCALE_FULL) || !strcmp(type, "full_attention"));
         const pe_node *entry = b->n && nested ? pe_node_member(b->list[0], type) : NULL;
         if (nested && b->n && !pe_node_is_object(entry)) {
@@ -662,7 +675,7 @@ static void add_types(const pe_section *s, const blocks *b, pe_layers *l, bool n
             if (null)
                 add_idle(s, l, type, "no rotation: the configuration has null for this layer type");
             else
-                pe_reject(s, l->n ? pe_print_text(s->r, "%s[%zu]", l->path, q.first) : b->path, type,
+                pe_reject(s, l->n ? pe_print_text(s->r, "%s[%zu]", l->path, first_layer(l, type)) : b->path, type,
                           "a layer type that %s has an entry for", b->path);
             continue;
         }

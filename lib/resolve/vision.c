@@ -416,7 +416,13 @@ static void unet(const pe_section *s)
     if (s->r->err->n || (word && !strcmp(word, "fourier")))
         return;
     add_timestep(s, "timestep", blocks, width, flip, shift);
+    static const char *const others[] = { "text", "text_image", "image", "image_hint" };
+    bool timeless = false;
     word = pe_as_word(s, more);
+    for (size_t i = 0; word && i < PE_LEN(others); i++)
+        timeless |= !strcmp(word, others[i]);
+    if (word && !timeless && strcmp(word, "text_time") != 0)
+        pe_reject_value(s, more, "text_time, text, text_image, image or image_hint");
     if (!word || strcmp(word, "text_time") != 0)
         return;
     const char *path;
