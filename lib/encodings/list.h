@@ -26,7 +26,7 @@ X(sinusoidal)
 /*! X(vision_position_ids) */
 /* rotary */
 /*! X(rope) */
-/*! X(rope_2d) */
+X(rope_2d)
 /*! X(rope_nd) */
 /*! X(rope_2d_mixed) */
 /*! X(mrope) */
