@@ -27,8 +27,8 @@ X(sinusoidal)
 /* rotary */
 /*! X(rope) */
 X(rope_2d)
-/*! X(rope_nd) */
-/*! X(rope_2d_mixed) */
+X(rope_nd)
+X(rope_2d_mixed)
 /*! X(mrope) */
 /*! X(mrope_index) */
 /*! X(xpos) */
