@@ -224,7 +224,7 @@ const posenc_encoding pe_fourier_grid = {
     .source = "timm, layers/pos_embed_sincos.py, build_fourier_pos_embed; Jaegle et al. 2021, Perceiver, arXiv:2103.03206",
     .formula =
         "sin and cos of coordinate * band[k], axis by axis\n"
-        "in_pixels: bands are pi times num_bands steps from 1 to max_res / 2, in equal ratios, or equal with linear_bands\n"
+        "in_pixels: bands are pi times num_bands steps from 1 to max_res / 2, of equal ratio, or equal: linear_bands\n"
         "otherwise: temperature^(-k / num_bands)",
     .example = "height=3&width=4&num_bands=5&max_res=16&include_grid=true",
     .revision = 1,

@@ -390,10 +390,9 @@ const posenc_encoding pe_mrope_index = {
     .family = "rotary",
     .title = "time, height and width positions of text with images and videos",
     .source = "Wang et al. 2024, Qwen2-VL, arXiv:2409.12191, section 2.1; transformers, get_rope_index",
-    .formula =
-        "text: the next position, three times; a vision block that starts at s: s + frame interval, s + row, s + column,\n"
-        "interval = tokens_per_second second_per_grid_ts of a video, 1 of an image; then the next position is\n"
-        "the block's largest + 1 (max_plus_1), or s + max(rows, columns) in merged patches (hw_extent)",
+    .formula = "text: the next position, three times; a vision block from s on: s + frame interval, s + row, s + column,\n"
+               "interval = tokens_per_second second_per_grid_ts of a video, 1 of an image; then the next position is\n"
+               "the block's largest + 1 (max_plus_1), or s + max(rows, columns) in merged patches (hw_extent)",
     .example = "mm_token_type_ids=[0,0,1,1,1,1,0]&image_grid_thw=[[1,4,4]]",
     .revision = 1,
     .input = PE_NO_INPUT,
