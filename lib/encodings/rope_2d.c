@@ -523,11 +523,10 @@ const posenc_encoding pe_rope_2d = {
     .family = "rotary",
     .title = "rotary positions of image patches",
     .source = "Heo et al. 2024, Rotary position embedding for vision transformer, arXiv:2403.13298, and the presets' own",
-    .formula =
-        "angle = coordinate * w: the first head_dim/4 pairs with one axis, the others with the other one\n"
-        "w[k] = rope_theta^(-4k / head_dim); alternate: on the first axis the even rungs of rope_theta^(-2k / head_dim),\n"
-        "on the second the odd ones; in_pixels: pi times 1 .. max_res/2; or 1 / (min_period .. max_period)\n"
-        "angle_unit=turn: times 2 pi",
+    .formula = "angle = coordinate * w: the first head_dim/4 pairs with one axis, the others with the other one\n"
+               "w[k] = rope_theta^(-4k / head_dim); alternate: first axis the even rungs of rope_theta^(-2k / head_dim),\n"
+               "second the odd ones; in_pixels: pi times 1 .. max_res/2; or 1 / (min_period .. max_period)\n"
+               "angle_unit=turn: times 2 pi",
     .example = "preset=qwen2_vl&head_dim=16&height=4&width=6",
     .revision = 1,
     .input = PE_NO_INPUT,
