@@ -16,21 +16,21 @@ X(axial)
 /* grid */
 X(sinusoidal_2d)
 X(sinusoidal_3d)
-/*! X(fourier_grid) */
+X(fourier_grid)
 X(detr_sine)
 X(box_sine)
 X(vit_resize)
 X(vit_resize_naflex)
-/*! X(fractional_patch_index) */
+X(fractional_patch_index)
 X(vision_interpolation)
-/*! X(vision_position_ids) */
+X(vision_position_ids)
 /* rotary */
 /*! X(rope) */
-/*! X(rope_2d) */
-/*! X(rope_nd) */
-/*! X(rope_2d_mixed) */
+X(rope_2d)
+X(rope_nd)
+X(rope_2d_mixed)
 /*! X(mrope) */
-/*! X(mrope_index) */
+X(mrope_index)
 /*! X(xpos) */
 /*! X(rope_apply) */
 /*! X(rope_permute) */
