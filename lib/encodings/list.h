@@ -37,7 +37,7 @@ X(sinusoidal)
 /*! X(attention_temperature) */
 /*! X(no_rope_layers) */
 /* relative */
-/*! X(alibi) */
+X(alibi)
 X(alibi_slopes)
 /*! X(t5_bucket) */
 /*! X(t5_bias) */
