@@ -52,11 +52,11 @@ X(alibi_slopes)
 /*! X(timm_relative_position_index) */
 /*! X(timm_relative_log_coords) */
 /*! X(rel_bias_resize) */
-/*! X(kerple) */
-/*! X(sandwich) */
-/*! X(fire) */
-/*! X(cope) */
-/*! X(dynamic_position_bias) */
+X(kerple)
+X(sandwich)
+X(fire)
+X(cope)
+X(dynamic_position_bias)
 /* graph */
 X(laplacian)
 /* use */
