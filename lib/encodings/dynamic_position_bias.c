@@ -12,9 +12,7 @@
 #include "sequence/pairs.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 extern const posenc_encoding pe_dynamic_position_bias;
 
@@ -27,32 +25,30 @@ typedef struct dynamic_position_bias {
     pe_pairs size;
     bool log_distance;
     double norm_eps;
-    posenc_tensor weight_0, weight_1, weight_2, weight_3, weight_4, weight_5, weight_6, weight_7;
-    posenc_tensor bias_0, bias_1, bias_2, bias_3, bias_4, bias_5, bias_6, bias_7;
-    posenc_tensor norm_weight_0, norm_weight_1, norm_weight_2, norm_weight_3, norm_weight_4, norm_weight_5, norm_weight_6;
-    posenc_tensor norm_bias_0, norm_bias_1, norm_bias_2, norm_bias_3, norm_bias_4, norm_bias_5, norm_bias_6;
+    posenc_tensor weight[LAYERS], bias[LAYERS], norm_weight[LAYERS - 1], norm_bias[LAYERS - 1]; /* absent: no name */
 } dynamic_position_bias;
 
-#define WEIGHT(l, words)                                                                 \
-    {                                                                                    \
-        PE_TENSOR(dynamic_position_bias, weight_##l), .flags = PE_OPTIONAL, .doc = words \
+#define TENSOR(m, l) .name = #m "_" #l, .kind = PE_T_TENSOR, .offset = offsetof(dynamic_position_bias, m[l])
+#define WEIGHT(l)                                                    \
+    {                                                                \
+        TENSOR(weight, l), .flags = PE_OPTIONAL, .doc = "next layer" \
     }
-#define BIAS(l)                                                                                       \
-    {                                                                                                 \
-        PE_TENSOR(dynamic_position_bias, bias_##l), .flags = PE_OPTIONAL, .doc = "[out] of layer " #l \
+#define BIAS(l)                                                                              \
+    {                                                                                        \
+        TENSOR(bias, l), .flags = PE_OPTIONAL, .doc = "[out] of layer " #l "; when absent 0" \
     }
 #define NORM_WEIGHT(l)                                                                                        \
     {                                                                                                         \
-        PE_TENSOR(dynamic_position_bias, norm_weight_##l),                                                    \
+        TENSOR(norm_weight, l),                                                                               \
             .flags = PE_OPTIONAL,                                                                             \
             .doc = "[out] factor of the layer norm of hidden layer " #l ", which has one where this is given" \
     }
-#define NORM_BIAS(l)                                                                                            \
-    {                                                                                                           \
-        PE_TENSOR(dynamic_position_bias, norm_bias_##l), .flags = PE_OPTIONAL,                                  \
-                                                         .doc = "[out] added by that layer norm; when absent 0" \
+#define NORM_BIAS(l)                                                                                       \
+    {                                                                                                      \
+        TENSOR(norm_bias, l), .flags = PE_OPTIONAL, .doc = "[out] added by that layer norm; when absent 0" \
     }
 
+/* clang-format off */
 static const posenc_param rows[] = {
     { PE_ROW_IN(dynamic_position_bias, size, query_length, PE_T_INT, int64_t), .flags = PE_REQUIRED, .min = 0,
       .max = PE_LONGEST, .doc = "queries, the last of the keys" },
@@ -61,37 +57,15 @@ static const posenc_param rows[] = {
     { PE_BOOL(dynamic_position_bias, log_distance), .doc = "the input is sign(q - k) ln(|q - k| + 1) instead of q - k" },
     { PE_REAL(dynamic_position_bias, norm_eps), .def = 1e-5, .min = 1e-30, .max = 1e30,
       .doc = "added to the variance in layer norms" },
-    { PE_TENSOR(dynamic_position_bias, weight_0), .flags = PE_REQUIRED, .doc = "first layer, [dim, 1]" },
-    WEIGHT(1, "next layer, [dim, dim]; the last layer given is the output, [heads, dim], and has no activation"),
-    WEIGHT(2, "next layer"),
-    WEIGHT(3, "next layer"),
-    WEIGHT(4, "next layer"),
-    WEIGHT(5, "next layer"),
-    WEIGHT(6, "next layer"),
-    WEIGHT(7, "next layer"),
-    BIAS(0),
-    BIAS(1),
-    BIAS(2),
-    BIAS(3),
-    BIAS(4),
-    BIAS(5),
-    BIAS(6),
-    BIAS(7),
-    NORM_WEIGHT(0),
-    NORM_WEIGHT(1),
-    NORM_WEIGHT(2),
-    NORM_WEIGHT(3),
-    NORM_WEIGHT(4),
-    NORM_WEIGHT(5),
-    NORM_WEIGHT(6),
-    NORM_BIAS(0),
-    NORM_BIAS(1),
-    NORM_BIAS(2),
-    NORM_BIAS(3),
-    NORM_BIAS(4),
-    NORM_BIAS(5),
-    NORM_BIAS(6),
+    { TENSOR(weight, 0), .flags = PE_REQUIRED, .doc = "first layer, [dim, 1]" },
+    { TENSOR(weight, 1), .flags = PE_REQUIRED,
+      .doc = "next layer, [dim, dim]; the last layer given is the output, [heads, dim], and has no activation" },
+    WEIGHT(2), WEIGHT(3), WEIGHT(4), WEIGHT(5), WEIGHT(6), WEIGHT(7),
+    BIAS(0), BIAS(1), BIAS(2), BIAS(3), BIAS(4), BIAS(5), BIAS(6), BIAS(7),
+    NORM_WEIGHT(0), NORM_WEIGHT(1), NORM_WEIGHT(2), NORM_WEIGHT(3), NORM_WEIGHT(4), NORM_WEIGHT(5), NORM_WEIGHT(6),
+    NORM_BIAS(0), NORM_BIAS(1), NORM_BIAS(2), NORM_BIAS(3), NORM_BIAS(4), NORM_BIAS(5), NORM_BIAS(6),
 };
+/* clang-format on */
 
 static const posenc_output outputs[] = {
     { "bias", "[heads, Q, K]", "added to the scores; heads is the first axis of the last weight", NULL },
@@ -104,47 +78,40 @@ typedef struct layer {
     int64_t out, in;
 } layer;
 
-/* The tensor called stem_l, or NULL where the request has none. */
-static const posenc_tensor *tensor_of(const posenc_request *r, const char *stem, int l)
-{
-    char name[24];
-    snprintf(name, sizeof name, "%s_%d", stem, l);
-    const posenc_param *row = posenc_row(&r->encoding->table, name);
-    const bool given = row && posenc_was_given(&r->encoding->table, row, r->params);
-    return given ? (const posenc_tensor *)(const void *)((const char *)r->params + row->offset) : NULL;
-}
+static const posenc_tensor *given(const posenc_tensor *t) { return t->name ? t : NULL; }
 
 /* The layers given, without a gap; returns how many. */
-static int layers_of(const posenc_request *r, layer out[LAYERS])
+static int layers_of(const dynamic_position_bias *p, layer out[LAYERS])
 {
     int n = 0;
-    for (; n < LAYERS && tensor_of(r, "weight", n); n++) {
-        const posenc_tensor *w = tensor_of(r, "weight", n);
+    for (; n < LAYERS && given(&p->weight[n]); n++) {
         out[n] = (layer){
-            w,          tensor_of(r, "bias", n), tensor_of(r, "norm_weight", n), tensor_of(r, "norm_bias", n), w->shape[0],
-            w->shape[1]
+            .weight = &p->weight[n], .bias = given(&p->bias[n]), .out = p->weight[n].shape[0], .in = p->weight[n].shape[1]
         };
+        if (n < LAYERS - 1) {
+            out[n].norm_weight = given(&p->norm_weight[n]);
+            out[n].norm_bias = given(&p->norm_bias[n]);
+        }
     }
     return n;
 }
 
 /* ---- check ---- */
 
-static const char *const stems[] = { "weight", "bias", "norm_weight", "norm_bias" };
-
-static bool check_layers(const posenc_request *r, const layer *l, int n, posenc_error *err)
+/* What belongs to no layer: after a gap, or a norm of the last. */
+static void check_strays(const posenc_tensor *list, int count, int n, posenc_error *err)
 {
-    for (size_t k = 0; k < PE_LEN(stems); k++)
-        for (int i = 0; i < LAYERS; i++) {
-            const bool hidden_only = k > 1;
-            if (tensor_of(r, stems[k], i) && i >= n - hidden_only)
-                pe_not_applicable(err, posenc_text("%s_%d", stems[k], i).s, "given",
-                                  "layers without a gap: weight_0 .. weight_%d are given%s", n - 1,
-                                  hidden_only ? ", and the last has no norm" : "");
-        }
-    if (n < 2)
-        posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "weight_1", "absent",
-                    "two layers at least: a hidden one and the output");
+    for (int i = n; i < count; i++)
+        if (given(&list[i]))
+            pe_not_applicable(err, list[i].name, "given", "layers without a gap, of which the last has no norm");
+}
+
+static bool check_layers(const dynamic_position_bias *p, const layer *l, int n, posenc_error *err)
+{
+    check_strays(p->weight, LAYERS, n, err);
+    check_strays(p->bias, LAYERS, n, err);
+    check_strays(p->norm_weight, LAYERS - 1, n - 1, err);
+    check_strays(p->norm_bias, LAYERS - 1, n - 1, err);
     for (int i = 0; i < n; i++) {
         const int64_t shape[] = { -1, i ? l[i - 1].out : 1 };
         if (!pe_tensor_shaped(l[i].weight, 2, shape, i ? "[out, in], in as the layer before has out" : "[dim, 1]", err))
@@ -192,14 +159,14 @@ static void check_range(const posenc_request *r, const layer *l, int n, posenc_e
 
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
+    const dynamic_position_bias *p = r->params;
     layer l[LAYERS];
-    const posenc_tensor *first = tensor_of(r, "weight", 0);
     const int64_t matrix[] = { -1, -1 };
-    for (int i = 0; i < LAYERS && (first = tensor_of(r, "weight", i)); i++)
-        if (!pe_tensor_shaped(first, 2, matrix, "[out, in]", err))
+    for (int i = 0; i < LAYERS; i++)
+        if (given(&p->weight[i]) && !pe_tensor_shaped(&p->weight[i], 2, matrix, "[out, in]", err))
             return err->status;
-    const int n = layers_of(r, l);
-    if (check_layers(r, l, n, err))
+    const int n = layers_of(p, l);
+    if (check_layers(p, l, n, err))
         check_range(r, l, n, err);
     return err->status;
 }
@@ -210,7 +177,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 {
     const dynamic_position_bias *p = r->params;
     layer l[LAYERS];
-    const int64_t size[] = { l[layers_of(r, l) - 1].out, p->size.query_length, p->size.key_length };
+    const int64_t size[] = { l[layers_of(p, l) - 1].out, p->size.query_length, p->size.key_length };
     return pe_output(out, "bias", (posenc_dtype)r->common.dtype, 3, size, err);
 }
 
@@ -251,7 +218,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 {
     const dynamic_position_bias *p = r->params;
     layer l[LAYERS];
-    const int n = layers_of(r, l);
+    const int n = layers_of(p, l);
     const double q = (double)p->size.query_length, k = (double)p->size.key_length;
     const double each = (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 4;
     out->ns = 5000 + 3 * (double)weights(l, n) + (double)pe_pairs_curve(&p->size) * per_position(l, n) +
@@ -330,19 +297,19 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const dynamic_position_bias *p = r->params;
     const posenc_tensor *dst = pe_tensor(out, "bias");
     const int64_t length = pe_pairs_curve(&p->size);
-    layer given[LAYERS];
+    layer read[LAYERS];
     numbers l[LAYERS];
-    const int n = layers_of(r, given);
-    const int64_t heads = given[n - 1].out, wide = (int64_t)widest(given, n);
+    const int n = layers_of(p, read);
+    const int64_t heads = read[n - 1].out, wide = (int64_t)widest(read, n);
     pe_pace pace = { .ctx = ctx };
     posenc_status st = PE_OK;
     if (!length)
         return PE_OK;
-    double *x = malloc((size_t)memory(r, given, n)), *y = x + wide, *room = y + wide;
+    double *x = malloc((size_t)memory(r, read, n)), *y = x + wide, *room = y + wide;
     if (!x)
         return pe_no_memory("memory", err);
     for (int i = 0; i < n; i++) {
-        const layer *g = &given[i];
+        const layer *g = &read[i];
         l[i] = (numbers){ .out = g->out, .in = g->in };
         l[i].weight = copied(g->weight, g->out * g->in, 0, &room);
         l[i].bias = copied(g->bias, g->out, 0, &room);

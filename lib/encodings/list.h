@@ -8,11 +8,11 @@ X(sinusoidal)
 /*! X(random_fourier) */
 /*! X(random_sinusoidal) */
 /*! X(axial) */
-/*! X(hierarchical) */
+X(hierarchical)
 /*! X(time2vec) */
 /*! X(continuous_mlp) */
-/*! X(position_ids) */
-/*! X(chunk_position_ids) */
+X(position_ids)
+X(chunk_position_ids)
 /* grid */
 /*! X(sinusoidal_2d) */
 /*! X(sinusoidal_3d) */
