@@ -147,13 +147,14 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const alibi *p = r->params;
     const posenc_dtype dtype = (posenc_dtype)r->common.dtype;
     const double heads = (double)p->of.head_count, k = (double)p->size.key_length, q = (double)p->size.query_length;
+    const double each = p->of.slope_dtype == PE_float64 ? 8 : 22;
     *out = pe_slopes_cost(&p->of);
     out->scratch += (uint64_t)p->of.head_count * sizeof(double) + curve_size(p);
     if (of_pairs(p)) {
         out->scratch += pe_pairs_scratch(&p->size, dtype);
-        out->ns += heads * (12 * (q + k) + 10 * q + q * k * (double)posenc_dtype_size(dtype) / 4);
+        out->ns += heads * (each * (q + k) + 10 * q + q * k * (double)posenc_dtype_size(dtype) / 2);
     } else if (has_bias(p))
-        out->ns += heads * (double)sequences(p) * (50 + 10 * k);
+        out->ns += heads * (double)sequences(p) * (50 + each * k);
 }
 
 /* ---- compute ---- */
@@ -189,7 +190,7 @@ static posenc_status fill_keys(const alibi *p, const posenc_tensor *dst, int64_t
             v[i] = product(p, slope, distance);
         }
         posenc_convert(dst->dtype, row + (size_t)first * size, v, (size_t)n);
-        st = pe_pace_add(pace, n * 10);
+        st = pe_pace_add(pace, n * 20);
     }
     return st;
 }

@@ -122,7 +122,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const chunk_position_ids *p = r->params;
     int64_t n = 0;
     count_rows(p, &n);
-    *out = (posenc_cost){ .ns = 1000 + 6 * (double)n + 10 * (double)windows(p) };
+    *out = (posenc_cost){ .ns = 1000 + 16 * (double)n + 10 * (double)windows(p) };
 }
 
 /* ---- compute ---- */
@@ -144,7 +144,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
             window[row] = w;
             position[row] = p->offset + i;
             global[row] = first + i;
-            st = pe_pace_add(&pace, 6);
+            st = pe_pace_add(&pace, 12);
         }
     }
     offsets[windows(p)] = row;

@@ -108,7 +108,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const sizes s = sizes_of(p);
     const double rows_of_table = (double)(s.keys < p->max_pos ? s.keys + 1 : p->max_pos);
     out->ns = 5000 + 3 * (double)p->max_pos * (double)s.width +
-              (double)s.rows * (1500 * (double)s.keys + rows_of_table * (double)s.width);
+              (double)s.rows * (700 * (double)s.keys + rows_of_table * (double)s.width);
     out->scratch = memory(p);
 }
 
@@ -147,7 +147,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     posenc_status st = PE_OK;
     if (!table)
         return pe_no_memory("memory", err);
-    pe_tensor_doubles(&p->pos_emb, table);
+    st = pe_read_doubles(&p->pos_emb, table, &pace);
     for (int64_t i = 0; i < s.rows && !st; i++) {
         for (int64_t k = 0; k < s.width; k++)
             query[k] = posenc_tensor_get(&p->query, i * s.width + k);

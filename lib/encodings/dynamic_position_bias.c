@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 extern const posenc_encoding pe_dynamic_position_bias;
 
@@ -210,7 +211,7 @@ static double per_position(const layer *l, int n)
 {
     double ns = 2000;
     for (int i = 0; i < n; i++)
-        ns += (double)l[i].out * ((double)l[i].in + (i < n - 1 ? 1500 : 2));
+        ns += (double)l[i].out * ((double)l[i].in + (i < n - 1 ? 700 : 2));
     return ns;
 }
 
@@ -220,7 +221,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     layer l[LAYERS];
     const int n = layers_of(p, l);
     const double q = (double)p->size.query_length, k = (double)p->size.key_length;
-    const double each = (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 4;
+    const double each = (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 2;
     out->ns = 5000 + 3 * (double)weights(l, n) + (double)pe_pairs_curve(&p->size) * per_position(l, n) +
               (double)l[n - 1].out * q * (10 + k * each);
     out->scratch = memory(r, l, n);
@@ -233,15 +234,15 @@ typedef struct numbers { /* a layer as float64 */
     int64_t out, in;
 } numbers;
 
-/* The n elements of t, or n times `absent`. */
-static const double *copied(const posenc_tensor *t, int64_t n, double absent, double **room)
+/* The n elements of t, or n zeros where it is absent. */
+static const double *copied(const posenc_tensor *t, int64_t n, double **room, pe_pace *pace, posenc_status *st)
 {
     double *to = *room;
     *room += n;
-    if (t)
-        pe_tensor_doubles(t, to);
-    for (int64_t i = 0; !t && i < n; i++)
-        to[i] = absent;
+    if (!t)
+        memset(to, 0, (size_t)n * sizeof *to);
+    else if (!*st)
+        *st = pe_read_doubles(t, to, pace);
     return to;
 }
 
@@ -311,10 +312,10 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     for (int i = 0; i < n; i++) {
         const layer *g = &read[i];
         l[i] = (numbers){ .out = g->out, .in = g->in };
-        l[i].weight = copied(g->weight, g->out * g->in, 0, &room);
-        l[i].bias = copied(g->bias, g->out, 0, &room);
-        l[i].norm_weight = g->norm_weight ? copied(g->norm_weight, g->out, 1, &room) : NULL;
-        l[i].norm_bias = g->norm_weight ? copied(g->norm_bias, g->out, 0, &room) : NULL;
+        l[i].weight = copied(g->weight, g->out * g->in, &room, &pace, &st);
+        l[i].bias = copied(g->bias, g->out, &room, &pace, &st);
+        l[i].norm_weight = g->norm_weight ? copied(g->norm_weight, g->out, &room, &pace, &st) : NULL;
+        l[i].norm_bias = g->norm_weight ? copied(g->norm_bias, g->out, &room, &pace, &st) : NULL;
     }
     double *curve = room; /* (heads, length) */
     for (int64_t t = 0; t < length && !st; t++) {

@@ -149,7 +149,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 {
     const fire *p = r->params;
     const double n = (double)p->seq_length, m = (double)p->mlp_width, heads = (double)p->num_heads;
-    out->ns = 5000 + n * n * (20 + m + heads * (m + 3)) + 1500 * (p->positions.n ? n * n : n) + 2 * m * heads;
+    out->ns = 5000 + n * n * (4 + 0.4 * m + heads * (0.4 * m + 1.5)) + 800 * (p->positions.n ? n * n : n) + 2 * m * heads;
     out->scratch = memory(p);
 }
 
@@ -162,11 +162,11 @@ static double *take(double **room, size_t n)
     return start;
 }
 
-static const double *copied(const posenc_tensor *t, double **room)
+static posenc_status read(const posenc_tensor *t, double **room, const double **to, pe_pace *pace)
 {
-    double *to = take(room, (size_t)posenc_tensor_count(t));
-    pe_tensor_doubles(t, to);
-    return to;
+    double *copy = take(room, (size_t)posenc_tensor_count(t));
+    *to = copy;
+    return pe_read_doubles(t, copy, pace);
 }
 
 /* n columns of row i, from column `first` on: x (n) through the network, into all heads of dst. */
@@ -207,10 +207,10 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     double *block = malloc(memory(p)), *room = block, x[BLOCK];
     if (!block)
         return pe_no_memory("memory", err);
-    network net = { .w1 = copied(&p->w1, &room) };
-    net.b1 = copied(&p->b1, &room);
-    net.w2 = copied(&p->w2, &room);
-    net.b2 = copied(&p->b2, &room);
+    network net;
+    if ((st = read(&p->w1, &room, &net.w1, &pace)) || (st = read(&p->b1, &room, &net.b1, &pace)) ||
+        (st = read(&p->w2, &room, &net.w2, &pace)) || (st = read(&p->b2, &room, &net.b2, &pace)))
+        goto done;
     net.hidden = take(&room, (size_t)p->mlp_width * BLOCK);
     net.psi = p->positions.n ? NULL : take(&room, (size_t)n);
     for (int64_t d = 0; net.psi && d < n && !st; d++) {
@@ -230,6 +230,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                 st = run(p, &net, x, columns, i, first, dst, &pace);
         }
     }
+done:
     free(block);
     return st;
 }

@@ -321,7 +321,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 {
     const hierarchical *p = r->params;
     const double d = (double)total(p, true);
-    *out = (posenc_cost){ .ns = 20e3 * levels(p) + 150 * d + (double)tokens(p) * (15 * d + 30 * levels(p)),
+    *out = (posenc_cost){ .ns = 20e3 * levels(p) + 150 * d + (double)tokens(p) * (8 * d + 30 * levels(p)),
                           .scratch = memory(p) };
 }
 

@@ -244,14 +244,14 @@ static void cost(const posenc_request *r, posenc_cost *out)
 {
     const kerple *p = r->params;
     const double n = (double)(p->size.key_length), parts = has_bias(r) + has_weight(r);
-    const double each = parts * (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 4 + (p->scores.rank ? 8 : 0);
+    const double each = parts * (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 2 + (p->scores.rank ? 8 : 0);
     const double batch = p->scores.rank == 4 ? (double)p->scores.shape[0] : 1;
     *out = (posenc_cost){ .ns = 2000 };
     if (p->use_alibi_slopes) {
         const pe_slopes s = alibi_slopes(p);
         *out = pe_slopes_cost(&s);
     }
-    out->ns += (double)p->num_heads * (parts * 2500 * n + batch * (double)p->size.query_length * (10 + each * n));
+    out->ns += (double)p->num_heads * (parts * 1800 * n + batch * (double)p->size.query_length * (10 + each * n));
     out->scratch += memory(r);
 }
 

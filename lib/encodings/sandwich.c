@@ -90,7 +90,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 {
     const sandwich *p = r->params;
     const double pairs = (double)(p->hidden_size / 2), q = (double)p->size.query_length, k = (double)p->size.key_length;
-    const double each = (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 4;
+    const double each = (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 2;
     *out = (posenc_cost){
         .ns = 20e3 + 300 * pairs + 30 * pairs * (double)distances(&p->size) +
               (double)p->num_heads * (6 * (q + k) + q * (10 + k * each)),

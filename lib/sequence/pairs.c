@@ -20,7 +20,20 @@ posenc_status pe_pairs_fill(const pe_pairs *p, const posenc_tensor *dst, int64_t
     char *row = (char *)dst->data + (size_t)index * (size_t)p->query_length * k * size;
     for (int64_t i = 0; n && i < p->query_length && !st; i++, row += k * size)
         if (!(st = pe_pace_copy(pace, row, (char *)narrow + (size_t)(p->query_length - 1 - i) * size, k * size)))
-            st = pe_pace_add(pace, 10);
+            st = pe_pace_add(pace, (int64_t)(k * size) / 2 + 10); /* memory never touched before is slow */
+    return st;
+}
+
+posenc_status pe_read_doubles(const posenc_tensor *t, double *out, pe_pace *pace)
+{
+    enum { CHUNK = 1 << 16 };
+    posenc_status st = PE_OK;
+    for (int64_t first = 0, n = posenc_tensor_count(t); first < n && !st; first += CHUNK) {
+        const int64_t m = n - first < CHUNK ? n - first : CHUNK;
+        for (int64_t i = first; i < first + m; i++)
+            out[i] = posenc_tensor_get(t, i);
+        st = pe_pace_add(pace, 4 * m);
+    }
     return st;
 }
 

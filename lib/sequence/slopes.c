@@ -75,6 +75,7 @@ static posenc_status ladder(double b, int64_t n, int64_t last, pe_dd *w, const p
 posenc_status pe_slopes_compute(const pe_slopes *s, double *slope, const posenc_context *ctx, posenc_error *err)
 {
     const int64_t n = s->num_heads, k = power_below(n), first = s->head_start, end = first + s->head_count;
+    enum { POLL = 1 << 16 };
     pe_dd *w = malloc((size_t)(2 * k + 1) * sizeof *w);
     posenc_status st = PE_OK;
     if (!w)
@@ -85,8 +86,10 @@ posenc_status pe_slopes_compute(const pe_slopes *s, double *slope, const posenc_
     if (!st && end > k && !(st = ladder(s->alibi_bias_max, 2 * k, 2 * (end - k) - 1, w, ctx)))
         for (int64_t h = first > k ? first : k; h < end; h++)
             slope[h - first] = w[2 * (h - k) + 1].hi;
-    for (int64_t i = 0; !st && i < s->head_count; i++)
+    for (int64_t i = 0; !st && s->slope_dtype != PE_float64 && i < s->head_count; i++) {
         slope[i] = pe_rounded((posenc_dtype)s->slope_dtype, slope[i]);
+        st = i % POLL == POLL - 1 ? posenc_poll(ctx) : PE_OK;
+    }
     free(w);
     return st;
 }
