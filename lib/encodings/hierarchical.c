@@ -398,7 +398,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 const posenc_encoding pe_hierarchical = {
     .name = "hierarchical",
     .family = "absolute",
-    .title = "one encoding a level: word in sentence, sentence in paragraph, ...",
+    .title = "one encoding for each level of a text: word, sentence, paragraph",
     .source = "Devlin et al. 2019 (sums of tables), arXiv:1810.04805; Zhang et al. 2019, HIBERT, arXiv:1905.06566",
     .formula = "row n = sum or concatenation over levels l of level_weights[l] * E_l[positions[l, n]]\n"
                "E_l: the sinusoid of level_dims[l] columns, or table_l; levels from fine to coarse\n"
