@@ -45,7 +45,7 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: FORCE install all lib objects digests test unit fuzz-bins bench-bins run check fresh container fuzz soak bench format lint new message docs clean help deps
+.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak bench format lint new message docs clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
@@ -56,6 +56,7 @@ unit: $O/unit
 fuzz-bins: $(FUZZ_BIN)
 bench-bins: $(BENCH_BIN)
 digests: $O/digests
+encode: $O/encode
 
 $(LIB): $(call obj,$(LIB_SRC))
 $O/libposenc.so.0: $(call obj,$(LIB_SRC)) lib/posenc.map
@@ -74,7 +75,7 @@ $O/unit: $(call obj,$(UNIT_SRC)) $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=strndup \
 	    -o $@ $^ -lcheck -lsubunit -lrt $(SERVER_LIBS)
 # the library alone: also for another CPU
-$O/digests: $O/tests/golden/digests.o $(LIB)
+$O/digests $O/encode: $O/%: $O/tests/golden/%.o $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(LIB_LIBS)
 # each target replays its corpus with a plain driver; VARIANT=fuzz links libFuzzer's instead
 $(FUZZ_BIN): $O/%: $O/tests/fuzz/%.o $(if $(filter fuzz,$(VARIANT)),,$O/tests/fuzz/replay.o) $(SERVER_OBJ) $(LIB)
@@ -164,7 +165,8 @@ soak:
 
 ## bench: benchmark programs, ratios in one run
 bench: $(BENCH_BIN) $O/posencd
-	@for b in $(BENCH_BIN); do $$b || exit 1; done
+	@for b in $(BENCH_BIN); do $$b </dev/null || exit 1; done
+	@/usr/bin/python3 tests/bench/families.py
 	@/usr/bin/python3 tests/bench/cancel.py
 
 ## format: clang-format over the tree
@@ -183,9 +185,9 @@ new:
 message: $O/posenc
 	@$O/posenc describe '$(NAME)' | tests/tools/message.py
 
-## docs: every encoding with its parameters, as the command says it
+## docs: lib/encodings/ENCODINGS.md, every encoding with formula, parameters, outputs, source, example
 docs: $O/posenc
-	@$O/posenc list | cut -d' ' -f1 | while read -r n; do $O/posenc $$n --help; done
+	@tests/tools/encodings_md.py $O/posenc > $O/ENCODINGS.md && mv $O/ENCODINGS.md lib/encodings/ENCODINGS.md
 
 ## clean: removes build/
 clean:

@@ -308,7 +308,7 @@ struct posenc_request {
     posenc_result shape; /* tensors with data NULL */
     posenc_cost cost;
     uint64_t size;           /* bytes of all tensors */
-    const char *key;         /* the readable digest input: "sinusoidal/1 dtype=float32 embedding_dim=64 ..." */
+    const char *key;         /* the readable digest input: "sinusoidal/2 dtype=float32 embedding_dim=64 ..." */
     char digest[65];         /* SHA-256 of the key, hex */
     const char *params_json; /* the resolved parameters, one JSON object */
 };

@@ -7,6 +7,8 @@
  * passes through small and never displaces main. */
 #include "cache.h"
 
+#include "core/memory.h"
+
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +59,7 @@ pe_entry *pe_entry_new(pe_cache *c, const posenc_request *r)
     uint64_t head = round_up(sizeof(pe_entry) + json), size = head;
     for (int i = 0; i < r->shape.ntensors; i++)
         size += round_up(posenc_tensor_size(&r->shape.tensor[i]));
-    pe_entry *e = size < SIZE_MAX / 2 ? aligned_alloc(64, size) : NULL;
+    pe_entry *e = size < SIZE_MAX / 2 ? pe_result_memory(size) : NULL;
     if (!e)
         return NULL;
     memset(e, 0, sizeof *e);

@@ -1,6 +1,8 @@
 /* exact.c - frequencies by MPFR; sine and cosine in double-double. */
 #include "core/exact.h"
 
+#include "core/lanes.h"
+
 #include <math.h>
 #include <mpfr.h>
 #include <string.h>
@@ -115,49 +117,120 @@ static pe_dd minus_turns(pe_dd a)
     return a;
 }
 
-/* ---- sine and cosine ---- */
+/* ---- sine and cosine, in lanes ---- */
 
 /* Taylor's series on |r| <= pi/4 and a little: the first term left out is below 2^-58 of the result. */
-static double sine_tail(double z) /* (sin r - r) / r^3, z = r^2 */
+PE_BODY void sine_tail(const pe_lanes *z, pe_lanes *out) /* (sin r - r) / r^3, z = r^2 */
 {
-    double p = 1.0 / 355687428096000; /* 17! */
-    p = p * z - 1.0 / 1307674368000;
-    p = p * z + 1.0 / 6227020800;
-    p = p * z - 1.0 / 39916800;
-    p = p * z + 1.0 / 362880;
-    p = p * z - 1.0 / 5040;
-    p = p * z + 1.0 / 120;
-    return p * z - 1.0 / 6;
+    pe_lanes p = PE_SPLAT(1.0 / 355687428096000); /* 17! */
+    p = p * *z - 1.0 / 1307674368000;
+    p = p * *z + 1.0 / 6227020800;
+    p = p * *z - 1.0 / 39916800;
+    p = p * *z + 1.0 / 362880;
+    p = p * *z - 1.0 / 5040;
+    p = p * *z + 1.0 / 120;
+    *out = p * *z - 1.0 / 6;
 }
 
-static double cosine_tail(double z) /* (cos r - 1 + z/2) / z^2 */
+PE_BODY void cosine_tail(const pe_lanes *z, pe_lanes *out) /* (cos r - 1 + z/2) / z^2 */
 {
-    double p = 1.0 / 20922789888000; /* 16! */
-    p = p * z - 1.0 / 87178291200;
-    p = p * z + 1.0 / 479001600;
-    p = p * z - 1.0 / 3628800;
-    p = p * z + 1.0 / 40320;
-    p = p * z - 1.0 / 720;
-    return p * z + 1.0 / 24;
+    pe_lanes p = PE_SPLAT(1.0 / 20922789888000); /* 16! */
+    p = p * *z - 1.0 / 87178291200;
+    p = p * *z + 1.0 / 479001600;
+    p = p * *z - 1.0 / 3628800;
+    p = p * *z + 1.0 / 40320;
+    p = p * *z - 1.0 / 720;
+    *out = p * *z + 1.0 / 24;
+}
+
+/* pe_two_sum, lane by lane. */
+PE_BODY void lanes_sum(pe_lanes *hi, pe_lanes *lo, const pe_lanes *a, const pe_lanes *b)
+{
+    pe_lanes s = *a + *b, t = s - *a;
+    *lo = (*a - (s - t)) + (*b - t);
+    *hi = s;
+}
+
+/* minus_quarters, lane by lane. */
+PE_BODY void lanes_minus_quarters(pe_lanes *hi, pe_lanes *lo, const pe_lanes *k)
+{
+    pe_lanes first = *hi - *k * HALF_PI1, second = -(*k * HALF_PI2), third = -(*k * HALF_PI3);
+    pe_lanes s1, e1, s2, e2, s3, e3;
+    lanes_sum(&s1, &e1, &first, &second);
+    lanes_sum(&s2, &e2, &s1, lo);
+    lanes_sum(&s3, &e3, &s2, &third);
+    pe_lanes rest = ((e1 + e2) + e3) - *k * HALF_PI4;
+    lanes_sum(hi, lo, &s3, &rest);
+}
+
+/* Angles below ONE_STEP. */
+PE_BODY void sincos_body(const double *hi, const double *lo, size_t n, double *sine, double *cosine)
+{
+    for (size_t i = 0; i < n; i += PE_LANES) {
+        const size_t m = n - i < PE_LANES ? n - i : PE_LANES;
+        pe_lanes a = { 0 }, b = { 0 }, st, ct;
+        if (m == PE_LANES) {
+            PE_LOAD(a, hi + i, PE_LANES);
+            PE_LOAD(b, lo + i, PE_LANES);
+        } else {
+            PE_LOAD(a, hi + i, m);
+            PE_LOAD(b, lo + i, m);
+        }
+        const pe_lanes rounded = a * TWO_OVER_PI + ROUNDER, k = rounded - ROUNDER;
+        const pe_bits quarter = (pe_bits)rounded;
+        lanes_minus_quarters(&a, &b, &k);
+        const pe_lanes z = a * a, half = 0.5 * z, near = 1 - half;
+        sine_tail(&z, &st);
+        cosine_tail(&z, &ct);
+        const pe_lanes s = a + (b * near + a * z * st);
+        const pe_lanes c = near + (((1 - near) - half) + (z * z * ct - a * b));
+        const pe_masks odd = -(pe_masks)(quarter & 1);
+        /* bit 1 of the quarter, and of the one after it, is the sign */
+        const pe_bits sign = (quarter & 2) << 62, sign1 = ((quarter + 1) & 2) << 62;
+        const pe_lanes sn = (pe_lanes)((pe_bits)PE_SELECT(odd, c, s) ^ sign),
+                       cn = (pe_lanes)((pe_bits)PE_SELECT(odd, s, c) ^ sign1);
+        if (m == PE_LANES) {
+            PE_STORE(sine + i, sn, PE_LANES);
+            PE_STORE(cosine + i, cn, PE_LANES);
+        } else {
+            PE_STORE(sine + i, sn, m);
+            PE_STORE(cosine + i, cn, m);
+        }
+    }
+}
+
+PE_KERNEL(sincos, sincos_body, (const double *hi, const double *lo, size_t n, double *sine, double *cosine),
+          (hi, lo, n, sine, cosine))
+
+void pe_sincos_on(pe_path path, const pe_dd *angle, size_t n, double *sine, double *cosine)
+{
+    enum { BLOCK = 64 };
+    double hi[BLOCK], lo[BLOCK];
+    for (size_t first = 0; first < n; first += BLOCK) {
+        const size_t m = n - first < BLOCK ? n - first : BLOCK;
+        for (size_t i = 0; i < m; i++) {
+            pe_dd a = angle[first + i];
+            if (!(fabs(a.hi) < ONE_STEP))
+                a = minus_turns(a);
+            hi[i] = a.hi;
+            lo[i] = a.lo;
+        }
+        sincos_paths[path](hi, lo, m, sine + first, cosine + first);
+    }
 }
 
 void pe_sincos(const pe_dd *angle, size_t n, double *sine, double *cosine)
 {
-    for (size_t i = 0; i < n; i++) {
-        pe_dd a = angle[i];
-        if (!(fabs(a.hi) < ONE_STEP))
-            a = minus_turns(a);
-        double rounded = a.hi * TWO_OVER_PI + ROUNDER;
-        uint64_t quarter;
-        memcpy(&quarter, &rounded, sizeof quarter);
+    pe_sincos_on(pe_simd(), angle, n, sine, cosine);
+}
 
-        pe_dd r = minus_quarters(a, rounded - ROUNDER);
-        double z = r.hi * r.hi, half = 0.5 * z, near = 1 - half;
-        double s = r.hi + (r.lo * near + r.hi * z * sine_tail(z));
-        double c = near + (((1 - near) - half) + (z * z * cosine_tail(z) - r.hi * r.lo));
-
-        double s1 = quarter & 1 ? c : s, c1 = quarter & 1 ? s : c;
-        sine[i] = quarter & 2 ? -s1 : s1;
-        cosine[i] = (quarter + 1) & 2 ? -c1 : c1;
-    }
+pe_path pe_simd(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return PE_PATH_AVX512;
+    if (__builtin_cpu_supports("avx2"))
+        return PE_PATH_AVX2;
+#endif
+    return PE_PATH_BASE;
 }

@@ -15,6 +15,7 @@
 
 #include <float.h>
 
+#include "core/lanes.h"
 #include "posenc.h"
 
 _Static_assert(FLT_EVAL_METHOD == 0, "double-double arithmetic needs operations rounded to their own type");
@@ -52,6 +53,8 @@ posenc_status pe_frequencies_float32(const pe_ladder *l, pe_power form, size_t n
  * Error: at most 1 ulp of float64 + |angle| * 2^-98, also near the zeros; rounded on to float32, 0.51 ulp and that.
  * sin(0) = 0 and cos(0) = 1 exactly; sin is odd and cos is even bit by bit; results are in [-1, 1]. */
 void pe_sincos(const pe_dd *angle, size_t n, double *sine, double *cosine);
+/* The same by the instructions of one path, which this CPU has: for tests. */
+void pe_sincos_on(pe_path path, const pe_dd *angle, size_t n, double *sine, double *cosine);
 
 /* ---- double-double arithmetic ---- */
 

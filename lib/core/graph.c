@@ -399,6 +399,11 @@ static posenc_status poll_at(int64_t step, const posenc_context *ctx)
     return step % POLL_STEPS == POLL_STEPS - 1 ? posenc_poll(ctx) : PE_OK;
 }
 
+const char *const pe_symmetrize_words[] = { "error", "max", "sum", "mean", NULL };
+const char *const pe_on_directed_words[] = { "symmetrize", "error", NULL };
+const char *const pe_self_loops_words[] = { "drop", "keep", NULL };
+const char *const pe_duplicate_edges_words[] = { "sum", "max", "error", NULL };
+
 /* One entry per ordered pair, sorted by (u, v). */
 typedef struct entries {
     int64_t n, m;
@@ -420,7 +425,7 @@ static posenc_status check_options(const posenc_graph *g, int64_t graph, const p
 {
     posenc_status st;
     int64_t begin = g->arc_ptr[graph], end = g->arc_ptr[graph + 1];
-    if (g->directed && o->on_directed == PE_DIRECTED_ERROR)
+    if (g->directed && !o->directed && o->on_directed == PE_DIRECTED_ERROR)
         return posenc_fail(err, PE_INVALID, "DIRECTED_GRAPH", "graph.directed", "true", "false; or on_directed=symmetrize");
     if (g->conflict[graph] >= 0 && o->symmetrize == PE_SYMMETRIZE_ERROR)
         for (int64_t a = begin; a < end; a++) {
@@ -489,6 +494,7 @@ static double combine(const posenc_graph *g, const pe_csr_options *o, double a, 
 static posenc_status fill(const posenc_graph *g, const pe_csr_options *o, const entries *e, pe_csr *c, posenc_context *ctx,
                           posenc_error *err)
 {
+    const bool one_way = g->directed && o->directed;
     int64_t n = e->n, m = e->m, arcs = 0, step = 0;
     size_t most = (size_t)(m ? 2 * m : 1);
     posenc_status st = PE_OK;
@@ -506,7 +512,7 @@ static posenc_status fill(const posenc_graph *g, const pe_csr_options *o, const 
     }
     for (int64_t i = 0; i < m; i++) {
         out[e->u[i] + 1]++;
-        in[e->v[i] + 2]++;
+        in[e->v[i] + 2] += !one_way;
         if ((st = poll_at(i, ctx)))
             goto done;
     }
@@ -516,7 +522,7 @@ static posenc_status fill(const posenc_graph *g, const pe_csr_options *o, const 
         if ((st = poll_at(r, ctx)))
             goto done;
     }
-    for (int64_t i = 0; i < m; i++) {
+    for (int64_t i = 0; i < m && !one_way; i++) {
         by_target[in[e->v[i] + 1]++] = i; /* after this in[v] .. in[v + 1] is row v */
         if ((st = poll_at(i, ctx)))
             goto done;
@@ -536,7 +542,7 @@ static posenc_status fill(const posenc_graph *g, const pe_csr_options *o, const 
             if ((st = poll_at(step++, ctx)))
                 goto done;
             if (w == 0) {
-                c->zero_edges += r <= col;
+                c->zero_edges += one_way || r <= col;
                 continue;
             }
             c->col[arcs] = col;
@@ -615,7 +621,7 @@ posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_op
         goto done;
     if ((st = fill(graph, o, &e, &c, ctx, err)))
         goto done;
-    if ((st = number_components(&c, ctx, err)))
+    if (!(graph->directed && o->directed) && (st = number_components(&c, ctx, err)))
         goto done;
     *out = c;
     c = (pe_csr){ 0 };
@@ -624,6 +630,46 @@ done:
     free(e.v);
     free(e.w);
     pe_csr_fini(&c);
+    return st;
+}
+
+posenc_status pe_csr_transpose(const pe_csr *c, pe_csr *out, posenc_context *ctx, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    const size_t n = (size_t)c->n, m = (size_t)(c->arcs ? c->arcs : 1);
+    pe_csr t = { .n = c->n, .arcs = c->arcs };
+    t.ptr = calloc(n + 2, sizeof *t.ptr); /* ptr[v + 1]: next free place of row v */
+    t.col = malloc(m * sizeof *t.col);
+    t.weight = c->weight ? malloc(m * sizeof *t.weight) : NULL;
+    t.degree = calloc(n + 1, sizeof *t.degree);
+    if (!t.ptr || !t.col || (c->weight && !t.weight) || !t.degree) {
+        st = no_memory(err);
+        goto done;
+    }
+    for (int64_t a = 0; a < c->arcs && !st; a++) {
+        if (c->col[a] + 2 <= c->n)
+            t.ptr[c->col[a] + 2]++;
+        st = poll_at(a, ctx);
+    }
+    for (int64_t v = 0; v + 1 < c->n && !st; v++) {
+        t.ptr[v + 2] += t.ptr[v + 1];
+        st = poll_at(v, ctx);
+    }
+    for (int64_t u = 0; u < c->n && !st; u++)
+        for (int64_t a = c->ptr[u]; a < c->ptr[u + 1] && !st; a++) {
+            int64_t at = t.ptr[c->col[a] + 1]++;
+            t.col[at] = (int32_t)u;
+            if (t.weight)
+                t.weight[at] = c->weight[a];
+            t.degree[c->col[a]] += c->weight ? fabs(c->weight[a]) : 1;
+            st = poll_at(a, ctx);
+        }
+    if (!st) {
+        *out = t;
+        return PE_OK;
+    }
+done:
+    pe_csr_fini(&t);
     return st;
 }
 

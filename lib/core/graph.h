@@ -27,13 +27,17 @@ enum { PE_DIRECTED_SYMMETRIZE, PE_DIRECTED_ERROR };
 enum { PE_LOOPS_DROP, PE_LOOPS_KEEP };
 enum { PE_DUPLICATES_SUM, PE_DUPLICATES_MAX, PE_DUPLICATES_ERROR };
 
+extern const char *const pe_symmetrize_words[], *const pe_on_directed_words[], *const pe_self_loops_words[],
+                                                                                   *const pe_duplicate_edges_words[];
+
 typedef struct pe_csr_options {
     int symmetrize, on_directed, self_loops, duplicate_edges;
     bool allow_negative;
+    bool directed; /* a directed graph keeps its arcs: row u holds the targets of u; on_directed is not looked at */
 } pe_csr_options;
 
-/* One graph of the batch as a symmetric adjacency matrix: both directions of every edge, columns ascending, parallel
- * edges joined, weight-0 edges left out. Node ids are local (0 .. n - 1). */
+/* One graph of the batch as an adjacency matrix: symmetric (both directions of every edge) but for a directed graph with
+ * options.directed; columns ascending, parallel edges joined, weight-0 edges left out. Node ids are local (0 .. n - 1). */
 typedef struct pe_csr {
     int64_t n, arcs;
     int64_t *ptr;       /* (n + 1) */
@@ -42,13 +46,16 @@ typedef struct pe_csr {
     double *degree;     /* (n) sum of |weight| of the row, a loop counted once */
     int64_t zero_edges; /* edges of weight 0 that were left out */
     int64_t ncomponents;
-    int32_t *component; /* (n) 0 .. ncomponents - 1, numbered by smallest node */
+    int32_t
+        *component; /* (n) 0 .. ncomponents - 1, numbered by smallest node; NULL and 0 where the matrix is not symmetric */
 } pe_csr;
 
 /* Builds graph g of the batch. INVALID (naming the edge in the client's list) for a conflict, duplicates, a directed graph
  * or negative weights that the options refuse. Polls ctx (NULL: none). malloc'ed: pe_csr_fini. */
 posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_context *ctx,
                            posenc_error *err);
+/* The transpose: row v holds the sources of arcs to v, ascending; degree is the sum of its weights. malloc'ed. */
+posenc_status pe_csr_transpose(const pe_csr *c, pe_csr *out, posenc_context *ctx, posenc_error *err);
 void pe_csr_fini(pe_csr *c);
 
 #endif

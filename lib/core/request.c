@@ -1,6 +1,7 @@
 /* request.c - from names and values to a resolved request: shapes, cost, key, digest. */
 #include "core/digest.h"
 #include "core/graph.h"
+#include "core/memory.h"
 #include "core/number.h"
 #include "core/params.h"
 
@@ -303,7 +304,7 @@ posenc_status posenc_encode(const char *encoding, const char *query, const posen
     size_t total = 0;
     for (int i = 0; i < r->shape.ntensors; i++)
         total += round_up(posenc_tensor_size(&r->shape.tensor[i]));
-    a->memory = r->size < SIZE_MAX / 4 ? aligned_alloc(64, total ? total : 64) : NULL;
+    a->memory = r->size < SIZE_MAX / 4 ? pe_result_memory(total ? total : 64) : NULL;
     if (!a->memory) {
         st = posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", posenc_text("%llu bytes", (unsigned long long)r->size).s,
                          "a smaller result, or more memory");

@@ -1,6 +1,7 @@
 /* tensor.c - dtypes, sizes, and the one rounding at the end of every computation. */
 #include "posenc.h"
 
+#include "core/lanes.h"
 #include "core/params.h"
 
 #include <math.h>
@@ -47,35 +48,68 @@ uint64_t posenc_tensor_size(const posenc_tensor *t)
     return (uint64_t)posenc_tensor_count(t) * posenc_dtype_size(t->dtype);
 }
 
+/* ---- rounding, in lanes ---- */
+
+PE_BODY void float32_body(const double *src, float *dst, size_t n)
+{
+    size_t i = 0;
+    for (; i + PE_LANES <= n; i += PE_LANES) {
+        pe_lanes v;
+        PE_LOAD(v, src + i, PE_LANES);
+        pe_floats f = __builtin_convertvector(v, pe_floats);
+        memcpy(dst + i, &f, sizeof f);
+    }
+    for (; i < n; i++)
+        dst[i] = (float)src[i];
+}
+
+PE_KERNEL(float32, float32_body, (const double *src, float *dst, size_t n), (src, dst, n))
+
+typedef uint16_t halves __attribute__((vector_size(16)));
+
+/* Where x is negative all ones, otherwise 0. */
+#define BELOW_ZERO(x) ((pe_bits)((pe_masks)(x) >> 63))
+
 /* Rounds to a binary format of `mant` explicit fraction bits and exponent bias `bias`, ties to even; once, from
  * the float64, so that nothing is rounded twice. The result is laid out sign, exponent, fraction in 16 bits. */
-static uint16_t narrow(double v, int mant, int bias)
+PE_BODY void narrow_lanes(const pe_bits *in, int mant, int bias, pe_bits *out)
 {
-    uint64_t bits;
-    memcpy(&bits, &v, 8);
-    uint16_t sign = (uint16_t)(bits >> 63 << 15);
-    int top = 2 * bias + 1, e = (int)(bits >> 52 & 0x7ff); /* top: exponent field of infinity */
-    uint64_t f = bits & 0xfffffffffffffULL;
-    if (e == 0x7ff)
-        return (uint16_t)(sign | top << mant | (f ? 1 << (mant - 1) : 0));
-    if (!e) /* float64 subnormals are far below half of any step */
-        return sign;
-    f |= 1ULL << 52;
-    int exp = e - 1023 + bias, drop = 52 - mant;
-    if (exp < 1) {
-        drop += 1 - exp;
-        exp = 0;
-    }
-    if (drop > 54)
-        return sign;
-    uint64_t kept = f >> drop, half = 1ULL << (drop - 1), rest = f & ((1ULL << drop) - 1);
-    if (rest > half || (rest == half && (kept & 1)))
-        kept++;
-    uint64_t r = exp ? ((uint64_t)(exp - 1) << mant) + kept : kept; /* a carry moves into the exponent by itself */
-    if (r >= (uint64_t)top << mant)
-        r = (uint64_t)top << mant;
-    return (uint16_t)(sign | r);
+    const uint64_t infinity = (uint64_t)(2 * bias + 1) << mant;
+    const pe_bits u = *in, fraction = u & 0xfffffffffffffULL, e = u >> 52 & 0x7ff;
+    const pe_bits f = fraction | 1ULL << 52;              /* float64 subnormals become more and are far below half a step */
+    const pe_bits exponent = e + (uint64_t)(bias - 1023); /* below 1: subnormal */
+    pe_bits more = 1 - exponent, drop;
+    more &= ~BELOW_ZERO(more);
+    drop = more + (uint64_t)(52 - mant);
+    const pe_bits over = BELOW_ZERO(55 - drop);
+    drop = (drop & ~over) | (over & 55);
+    const pe_bits odd = f >> drop & 1, half = (pe_bits){ 1, 1, 1, 1, 1, 1, 1, 1 } << (drop - 1);
+    const pe_bits kept = (f + half - 1 + odd) >> drop;
+    pe_bits r = kept +
+                (((exponent - 1) << mant) & ~BELOW_ZERO(exponent - 1)); /* a carry moves into the exponent by itself */
+    const pe_bits finite = BELOW_ZERO(r - infinity);
+    r = (r & finite) | (~finite & infinity);
+    const pe_bits nan = BELOW_ZERO(0x7fe - e) & BELOW_ZERO(-fraction);
+    *out = r | (nan & (uint64_t)(1 << (mant - 1))) | u >> 63 << 15;
 }
+
+PE_BODY void narrow_body(const double *src, uint16_t *dst, size_t n, int mant, int bias)
+{
+    for (size_t i = 0; i < n; i += PE_LANES) {
+        const size_t m = n - i < PE_LANES ? n - i : PE_LANES;
+        pe_bits u = { 0 }, r;
+        memcpy(&u, src + i, m * sizeof *src);
+        narrow_lanes(&u, mant, bias, &r);
+        halves h = __builtin_convertvector(r, halves);
+        memcpy(dst + i, &h, m * sizeof *dst);
+    }
+}
+
+PE_BODY void float16_body(const double *src, uint16_t *dst, size_t n) { narrow_body(src, dst, n, 10, 15); }
+PE_BODY void bfloat16_body(const double *src, uint16_t *dst, size_t n) { narrow_body(src, dst, n, 7, 127); }
+
+PE_KERNEL(float16, float16_body, (const double *src, uint16_t *dst, size_t n), (src, dst, n))
+PE_KERNEL(bfloat16, bfloat16_body, (const double *src, uint16_t *dst, size_t n), (src, dst, n))
 
 static double widen(uint16_t v, int mant, int bias)
 {
@@ -90,25 +124,18 @@ static double widen(uint16_t v, int mant, int bias)
     return v >> 15 ? -r : r;
 }
 
-void posenc_convert(posenc_dtype t, void *dst, const double *src, size_t n)
+void posenc_convert(posenc_dtype t, void *dst, const double *src, size_t n) { pe_convert_on(pe_simd(), t, dst, src, n); }
+
+void pe_convert_on(pe_path path, posenc_dtype t, void *dst, const double *src, size_t n)
 {
     switch (t) {
-    case PE_float32:
-        for (size_t i = 0; i < n; i++)
-            ((float *)dst)[i] = (float)src[i];
-        break;
+    case PE_float32: float32_paths[path](src, dst, n); break;
     case PE_float64:
         if (n)
             memcpy(dst, src, n * 8);
         break;
-    case PE_float16:
-        for (size_t i = 0; i < n; i++)
-            ((uint16_t *)dst)[i] = narrow(src[i], 10, 15);
-        break;
-    case PE_bfloat16:
-        for (size_t i = 0; i < n; i++)
-            ((uint16_t *)dst)[i] = narrow(src[i], 7, 127);
-        break;
+    case PE_float16: float16_paths[path](src, dst, n); break;
+    case PE_bfloat16: bfloat16_paths[path](src, dst, n); break;
     case PE_int32:
         for (size_t i = 0; i < n; i++)
             ((int32_t *)dst)[i] = (int32_t)src[i];

@@ -21,8 +21,7 @@
  * Sources: Dwivedi et al. 2020, arXiv:2003.00982, section 3.2; names of parameters from PyG 2.9, DGL and GraphGPS;
  * eigvec_norm is GraphGPS's eigvec_normalizer (graphgps/transform/posenc_stats.py). */
 #include "core/exact.h"
-#include "core/graph.h"
-#include "core/params.h"
+#include "graph/batch.h"
 #include "linalg/canonical.h"
 #include "linalg/linalg.h"
 #include "linalg/sort.h"
@@ -43,10 +42,6 @@ static const char *const normalizations[] = { "none", "sym", "rw", NULL };
 static const char *const skips[] = { "first", "none", "all_zero", "per_component", NULL };
 static const char *const norms[] = { "L2", "L1", "abs-max", "wavelength", "wavelength-asin", "wavelength-soft", NULL };
 static const char *const signs[] = { "canonical", "random", "none", NULL };
-static const char *const symmetrizes[] = { "error", "max", "sum", "mean", NULL };
-static const char *const on_directeds[] = { "symmetrize", "error", NULL };
-static const char *const loops[] = { "drop", "keep", NULL };
-static const char *const duplicates[] = { "sum", "max", "error", NULL };
 static const char *const isolateds[] = { "one", "zero", NULL };
 static const char *const solvers[] = { "auto", "dense", "shift_invert", "chebyshev", NULL };
 static const char *const layouts[] = { "vector", "per_node", NULL };
@@ -55,9 +50,9 @@ typedef struct laplacian {
     posenc_given given;
     int64_t k, max_freqs, seed, max_iter;
     double pad_value, tol;
-    int normalization, skip, eigvec_norm, sign, symmetrize, on_directed, self_loops, duplicate_edges, isolated, solver,
-        eigval_layout;
-    bool allow_negative, padding, return_eigval;
+    int normalization, skip, eigvec_norm, sign, isolated, solver, eigval_layout;
+    pe_csr_options edges;
+    bool padding, return_eigval;
 } laplacian;
 
 static const posenc_param rows[] = {
@@ -73,16 +68,10 @@ static const posenc_param rows[] = {
     { PE_ENUM(laplacian, eigvec_norm), .names = norms, .def = NORM_L2, .doc = "scale of each column" },
     { PE_ENUM(laplacian, sign), .names = signs, .def = SIGN_CANONICAL,
       .doc = "canonical; random: canonical, then flipped by seed; none: the solver's own where the eigenvalue is simple" },
-    { PE_ENUM(laplacian, symmetrize), .names = symmetrizes, .def = PE_SYMMETRIZE_ERROR,
-      .doc = "what to do when an undirected graph lists both directions of an edge with different weights or counts" },
-    { PE_ENUM(laplacian, on_directed), .names = on_directeds, .def = PE_DIRECTED_SYMMETRIZE,
-      .doc = "a directed graph: union of the arcs with the larger weight, or an error" },
-    { PE_ENUM(laplacian, self_loops), .names = loops, .def = PE_LOOPS_DROP,
-      .doc = "drop (PyG), or keep: a loop adds its weight to the diagonal of A and to the degree (DGL)" },
-    { PE_ENUM(laplacian, duplicate_edges), .names = duplicates, .def = PE_DUPLICATES_SUM, .doc = "parallel edges" },
+    PE_EDGE_ROWS(laplacian, edges, PE_LOOPS_DROP),
     { PE_ENUM(laplacian, isolated), .names = isolateds, .def = ISOLATED_ONE,
       .doc = "eigenvalue of a node without edges in sym and rw (PyG, DGL: one; networkx: zero)" },
-    { PE_BOOL(laplacian, allow_negative), .def = 0,
+    { PE_ROW_IN(laplacian, edges, allow_negative, PE_T_BOOL, bool), .def = 0,
       .doc = "accept negative weights: degrees are sums of |weight| (signed Laplacian)" },
     { PE_BOOL(laplacian, padding), .def = 1, .doc = "pad columns that do not exist; false: they are an error" },
     { PE_REAL(laplacian, pad_value), .flags = PE_NAN, .def = 0,
@@ -112,37 +101,24 @@ static const posenc_output outputs[] = {
     { "multiplicity_cut", "[1] or [G]", "1: the last column divides a repeated eigenvalue", "uint8" },
     { "num_components", "[1] or [G]", "connected components, isolated nodes included", "int64" },
     { "num_zero", "[1] or [G]", "dimension of the null space", "int64" },
-    { "status", "[1] or [G]",
-      "0: ok; otherwise why this graph of a batch has no numbers, as an HTTP status (400: invalid, 422: no convergence)",
-      "int32" },
+    PE_STATUS_OUTPUT,
 };
-
-static posenc_status no_memory(posenc_error *err)
-{
-    return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "a smaller graph, a smaller k, or try again");
-}
 
 static double larger(double a, double b) { return a > b ? a : b; }
 static double smaller(double a, double b) { return a < b ? a : b; }
 
 /* ---- check, shape, cost ---- */
 
-static bool was_given(const posenc_request *r, const char *name)
-{
-    const posenc_table *t = &r->encoding->table;
-    return posenc_was_given(t, posenc_row(t, name), r->params);
-}
-
 /* max_freqs is folded into k and skip, so that both spellings are one request with one digest. */
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
     laplacian *p = r->params;
     posenc_status st = PE_OK;
-    if (was_given(r, "max_freqs")) {
-        if (was_given(r, "k"))
+    if (pe_given(r, "max_freqs")) {
+        if (pe_given(r, "k"))
             st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "max_freqs",
                              posenc_text("%lld", (long long)p->max_freqs).s, "k or max_freqs, not both");
-        if (was_given(r, "skip") && p->skip != SKIP_NONE)
+        if (pe_given(r, "skip") && p->skip != SKIP_NONE)
             st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "skip", skips[p->skip],
                              "none, which max_freqs implies; or k in its place");
         p->k = p->max_freqs;
@@ -151,12 +127,12 @@ static posenc_status check(posenc_request *r, posenc_error *err)
         p->given &= ~(1ull << (posenc_row(&r->encoding->table, "max_freqs") - rows));
     }
     if (p->skip == SKIP_PER_COMPONENT) {
-        if (was_given(r, "eigval_layout") && p->eigval_layout == EIGVAL_VECTOR)
+        if (pe_given(r, "eigval_layout") && p->eigval_layout == EIGVAL_VECTOR)
             st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "eigval_layout", "vector",
                              "per_node with skip=per_component: each component has its own eigenvalues");
         p->eigval_layout = EIGVAL_PER_NODE;
     }
-    if (r->graph->directed && p->on_directed == PE_DIRECTED_ERROR)
+    if (r->graph->directed && p->edges.on_directed == PE_DIRECTED_ERROR)
         st = posenc_fail(err, PE_INVALID, "DIRECTED_GRAPH", "graph.directed", "true",
                          "false; or on_directed=symmetrize; or the encoding magnetic_laplacian");
     return st;
@@ -184,7 +160,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     if (!st)
         st = pe_output(out, "num_zero", PE_int64, 1, per_graph, err);
     if (!st)
-        st = pe_output(out, "status", PE_int32, 1, per_graph, err);
+        st = pe_status_output(r, out, err);
     return st;
 }
 
@@ -336,7 +312,7 @@ static posenc_status null_vector(const laplacian *p, spectrum *s, int64_t c, pos
     if (s->negative) {
         int32_t *queue = malloc((size_t)(end - begin) * sizeof *queue);
         if (!queue)
-            return no_memory(err);
+            return pe_no_memory("memory", err);
         st = balance(s, c, queue, &s->null[c]);
         free(queue);
     }
@@ -359,12 +335,7 @@ static posenc_status spectrum_init(const laplacian *p, const posenc_graph *graph
                                    posenc_context *ctx, posenc_error *err)
 {
     s->pace = (pe_pace){ .ctx = ctx, .left = PE_PACE_STEPS };
-    const pe_csr_options options = { .symmetrize = p->symmetrize,
-                                     .on_directed = p->on_directed,
-                                     .self_loops = p->self_loops,
-                                     .duplicate_edges = p->duplicate_edges,
-                                     .allow_negative = p->allow_negative };
-    posenc_status st = pe_csr_build(graph, g, &options, &s->csr, ctx, err);
+    posenc_status st = pe_csr_build(graph, g, &p->edges, &s->csr, ctx, err);
     if (st || (st = normalize_weights(s)))
         return st;
     const pe_csr *a = &s->csr;
@@ -378,7 +349,7 @@ static posenc_status spectrum_init(const laplacian *p, const posenc_graph *graph
     s->null = calloc(nc, sizeof *s->null);
     s->pairs = calloc(nc, sizeof *s->pairs);
     if (!s->begin || !s->node || !s->place || !s->unit || !s->single || !s->scratch || !s->null || !s->pairs)
-        return no_memory(err);
+        return pe_no_memory("memory", err);
     for (int64_t v = 0; v < a->n && !st; v++) {
         s->begin[a->component[v] + 2]++;
         st = pe_pace_add(&s->pace, 8);
@@ -394,7 +365,7 @@ static posenc_status spectrum_init(const laplacian *p, const posenc_graph *graph
         st = pe_pace_add(&s->pace, 16);
     }
     for (int64_t v = 0; v < a->n && !st; v++) {
-        for (int64_t i = a->ptr[v]; i < a->ptr[v + 1] && (p->self_loops == PE_LOOPS_KEEP || a->weight); i++) {
+        for (int64_t i = a->ptr[v]; i < a->ptr[v + 1] && (p->edges.self_loops == PE_LOOPS_KEEP || a->weight); i++) {
             s->loops = s->loops || a->col[i] == v;
             s->negative = s->negative || weight(a, i) < 0;
         }
@@ -432,7 +403,7 @@ static posenc_status solve(const laplacian *p, spectrum *s, int64_t c, int64_t w
     double *w = a->weight ? malloc((size_t)listed * sizeof *w) : NULL, *degree = malloc((size_t)n * sizeof *degree);
     double *diagonal = s->loops ? malloc((size_t)n * sizeof *diagonal) : NULL;
     if (!ptr || !col || (a->weight && !w) || !degree || (s->loops && !diagonal)) {
-        st = no_memory(err);
+        st = pe_no_memory("memory", err);
         goto done;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -514,7 +485,7 @@ static posenc_status list_entries(spectrum *s, int64_t c0, int64_t c1, entry **o
         return st;
     entry *e = malloc((size_t)(total + 1) * sizeof *e), *other = NULL;
     if (!e)
-        return no_memory(err);
+        return pe_no_memory("memory", err);
     for (int64_t c = c0; c < c1 && !st; c++) {
         if (s->null[c]) {
             e[m] = (entry){ 0, c, m, s->unit + s->begin[c] };
@@ -534,7 +505,7 @@ static posenc_status list_entries(spectrum *s, int64_t c0, int64_t c1, entry **o
             e[m] = (entry){ q->values[j] > 0 ? q->values[j] : 0, c, m, q->vectors + j * q->n };
     }
     if (!st && !(other = malloc((size_t)(m - zeros + 1) * sizeof *e)))
-        st = no_memory(err);
+        st = pe_no_memory("memory", err);
     if (!st)
         st = pe_sort(m - zeros, sizeof *e, e + zeros, other, by_value, &s->pace);
     free(other);
@@ -560,7 +531,7 @@ static posenc_status write_cluster(const laplacian *p, pe_canonical *w, entry *e
     posenc_status st = PE_OK;
     double *v = skip ? lead : out->v + (a - from) * out->n; /* a leading column that is not wanted goes before the others */
     if (!determined || !basis || !other) {
-        st = no_memory(err);
+        st = pe_no_memory("memory", err);
         goto done;
     }
     if (m == 1 && p->sign == SIGN_NONE) {
@@ -767,7 +738,7 @@ static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonica
     /* an unwanted leading column, the columns, values, residuals, flags */
     double *memory = calloc((size_t)((count + 1) * n + 2 * count + count / 8 + 2), sizeof *memory);
     if (!memory)
-        return no_memory(err);
+        return pe_no_memory("memory", err);
     *out = (columns){ .n = n, .count = count, .memory = memory, .v = memory + n };
     out->value = out->v + count * n;
     out->residual = out->value + count;
@@ -852,12 +823,18 @@ done:
 
 /* ---- answers ---- */
 
+/* What the warnings count, in graphs but for the edges. */
+typedef struct tally {
+    int64_t zero_edges, cut, partial, trivial, loose;
+} tally;
+
 typedef struct answer {
     posenc_dtype dtype;
-    posenc_tensor *vectors, *values, *residuals, *determined, *cut, *ncomponents, *nzero, *status;
+    posenc_tensor *vectors, *values, *residuals, *determined, *cut, *ncomponents, *nzero;
     double *row;   /* (k) scratch */
     int64_t first; /* the graph's first node */
     int64_t graph;
+    tally count;
 } answer;
 
 static char *element(const posenc_tensor *t, int64_t i) { return (char *)t->data + (size_t)i * posenc_dtype_size(t->dtype); }
@@ -906,19 +883,19 @@ static void write_summary(const laplacian *p, const answer *o, const columns *c,
     }
 }
 
-/* What the warnings count, in graphs but for the edges. */
-typedef struct tally {
-    int64_t zero_edges, cut, partial, trivial, loose, failed;
-} tally;
-
-static posenc_status encode(const laplacian *p, const posenc_graph *graph, answer *o, tally *t, posenc_context *ctx,
-                            posenc_error *err)
+static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
+    answer *o = self;
+    tally *t = &o->count;
+    posenc_context *ctx = j->ctx;
+    const laplacian *p = j->request->params;
     spectrum s = { 0 };
     pe_canonical w = { 0 };
     columns c = { 0 };
     bool cut = false, partial = false, trivial = true, loose = false;
-    posenc_status st = spectrum_init(p, graph, o->graph, &s, ctx, err);
+    o->graph = j->graph;
+    o->first = j->first;
+    posenc_status st = spectrum_init(p, j->request->graph, j->graph, &s, ctx, err);
     if (st || (st = pe_canonical_init(&w, &s.csr, s.begin, s.node, &s.pace, err)))
         goto done;
     const int64_t nc = s.csr.ncomponents, step = p->skip == SKIP_PER_COMPONENT ? 1 : nc;
@@ -959,8 +936,14 @@ done:
     return st;
 }
 
-/* Faults of one graph, which a batch reports in `status`; others stop the request. */
-static bool of_the_graph(posenc_status st) { return st == PE_INVALID || st == PE_LIMIT || st == PE_NO_CONVERGENCE; }
+static posenc_status spoil(pe_graph_job *j, void *self)
+{
+    answer *o = self;
+    const laplacian *p = j->request->params;
+    write_summary(p, o, NULL, true);
+    ((int64_t *)o->ncomponents->data)[j->graph] = ((int64_t *)o->nzero->data)[j->graph] = 0;
+    return write_rows(p, o, NULL, NULL, j->n, &j->pace);
+}
 
 static void warn(const posenc_request *r, const tally *t, posenc_result *out)
 {
@@ -993,17 +976,12 @@ static void warn(const posenc_request *r, const tally *t, posenc_result *out)
     if (t->loose)
         pe_warn(out, "tol = %g is larger than a gap between eigenvalues%s: those columns are not determined", p->tol,
                 WHERE(t->loose));
-    if (t->failed)
-        pe_warn(out, "no numbers for %lld of %lld graphs: see status", (long long)t->failed, (long long)r->graph->ngraphs);
 #undef WHERE
 }
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const laplacian *p = r->params;
-    const posenc_graph *graph = r->graph;
-    posenc_status st = PE_OK;
-    tally t = { 0 };
     answer o = { .dtype = (posenc_dtype)r->common.dtype,
                  .vectors = pe_tensor(out, "eigenvectors"),
                  .values = pe_tensor(out, "eigenvalues"),
@@ -1012,41 +990,14 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                  .cut = pe_tensor(out, "multiplicity_cut"),
                  .ncomponents = pe_tensor(out, "num_components"),
                  .nzero = pe_tensor(out, "num_zero"),
-                 .status = pe_tensor(out, "status"),
                  .row = malloc((size_t)p->k * sizeof *o.row) };
+    const pe_graph_task task = { encode, spoil, &o };
     if (!o.row)
-        return no_memory(err);
-    for (int64_t g = 0; g < graph->ngraphs; g++) {
-        posenc_error local = { 0 };
-        o.graph = g;
-        o.first = graph->ptr[g];
-        if ((st = posenc_poll(ctx)))
-            break;
-        st = encode(p, graph, &o, &t, ctx, graph->batched ? &local : err);
-        ((int32_t *)o.status->data)[g] = st ? posenc_status_http(st) : 0;
-        if (st && graph->batched && of_the_graph(st)) {
-            pe_pace pace = { .ctx = ctx, .left = PE_PACE_STEPS };
-            if ((st = write_rows(p, &o, NULL, NULL, graph->ptr[g + 1] - o.first, &pace)))
-                break;
-            write_summary(p, &o, NULL, true);
-            ((int64_t *)o.ncomponents->data)[g] = ((int64_t *)o.nzero->data)[g] = 0;
-            if (t.failed++ < 2) /* nothing of the client's list in it: the bytes of a result do not depend on its order */
-                pe_warn(out, "graph %lld: %s", (long long)g, local.n ? local.fault[0].allowed : "no numbers, see status");
-        } else if (st) {
-            if (graph->batched && local.n)
-                posenc_fail(err, st, local.fault[0].reason, local.fault[0].field, local.fault[0].value, "%s",
-                            local.fault[0].allowed);
-            break;
-        }
-        if (graph->batched && !(g & 255) && ctx && ctx->progress) {
-            char sentence[64];
-            snprintf(sentence, sizeof sentence, "%lld of %lld graphs", (long long)g, (long long)graph->ngraphs);
-            ctx->progress(ctx->user, (double)g / (double)graph->ngraphs, sentence);
-        }
-    }
+        return pe_no_memory("memory", err);
+    posenc_status st = pe_each_graph(r, out, &task, ctx, err);
     free(o.row);
     if (!st)
-        warn(r, &t, out);
+        warn(r, &o.count, out);
     return st;
 }
 

@@ -3,11 +3,11 @@
 X(sinusoidal)
 /*! X(timestep) */
 /*! X(continuous_sinusoidal) */
-/*! X(learned) */
-/*! X(learned_extend) */
+X(learned)
+X(learned_extend)
 /*! X(random_fourier) */
 /*! X(random_sinusoidal) */
-/*! X(axial) */
+X(axial)
 X(hierarchical)
 /*! X(time2vec) */
 /*! X(continuous_mlp) */
@@ -19,10 +19,10 @@ X(chunk_position_ids)
 /*! X(fourier_grid) */
 /*! X(detr_sine) */
 /*! X(box_sine) */
-/*! X(vit_resize) */
-/*! X(vit_resize_naflex) */
+X(vit_resize)
+X(vit_resize_naflex)
 /*! X(fractional_patch_index) */
-/*! X(vision_interpolation) */
+X(vision_interpolation)
 /*! X(vision_position_ids) */
 /* rotary */
 /*! X(rope) */
@@ -39,19 +39,19 @@ X(chunk_position_ids)
 /* relative */
 X(alibi)
 X(alibi_slopes)
-/*! X(t5_bucket) */
-/*! X(t5_bias) */
-/*! X(t5_bucket_prophetnet) */
-/*! X(shaw_relative_index) */
+X(t5_bucket)
+X(t5_bias)
+X(t5_bucket_prophetnet)
+X(shaw_relative_index)
 /*! X(relative_sinusoidal) */
-/*! X(deberta_relative) */
-/*! X(swin_relative_position_index) */
-/*! X(swinv2_relative_coords_table) */
-/*! X(beit_relative_position_index) */
-/*! X(beit_relative_position_bias) */
-/*! X(timm_relative_position_index) */
-/*! X(timm_relative_log_coords) */
-/*! X(rel_bias_resize) */
+X(deberta_relative)
+X(swin_relative_position_index)
+X(swinv2_relative_coords_table)
+X(beit_relative_position_index)
+X(beit_relative_position_bias)
+X(timm_relative_position_index)
+X(timm_relative_log_coords)
+X(rel_bias_resize)
 X(kerple)
 X(sandwich)
 X(fire)
@@ -59,6 +59,21 @@ X(cope)
 X(dynamic_position_bias)
 /* graph */
 X(laplacian)
+/*! X(magnetic_laplacian) */
+/*! X(laplacian_matrix) */
+/*! X(lambda_max) */
+/*! X(random_walk) */
+/*! X(personalized_pagerank) */
+/*! X(heat_kernel) */
+/*! X(electrostatic) */
+/*! X(degree) */
+/*! X(local_degree_profile) */
+/*! X(shortest_path) */
+/*! X(anchor_distance) */
+/*! X(weisfeiler_lehman) */
+/*! X(double_radius_node_labeling) */
+/*! X(svd) */
+/*! X(tree) */
 /* use */
 /*! X(combine) */
 /*! X(relative_shift) */

@@ -262,7 +262,15 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return st || !t ? st : pe_output(out, "positions", PE_int64, t->rank, t->shape, err);
 }
 
-static uint64_t scratch(const pe_columns *c) { return c->pairs * sizeof(pe_dd) + c->width * sizeof(double); }
+/* Whether rows come from a rotor: exact to what the result is rounded to, and it is not float32's own steps. */
+static bool turns(const posenc_request *r, const pe_sines *s) { return !s->single && r->common.dtype != PE_float64; }
+
+/* Frequencies, then the storage of the rotor and its results, then the row. */
+static uint64_t scratch(const posenc_request *r, const pe_sines *s, const pe_columns *c)
+{
+    const uint64_t rotor = turns(r, s) ? pe_rotor_size(c->pairs) + 2 * c->pairs * sizeof(double) : 0;
+    return c->pairs * sizeof(pe_dd) + rotor + c->width * sizeof(double);
+}
 
 static void cost(const posenc_request *r, posenc_cost *out)
 {
@@ -270,8 +278,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pe_sines s = sines(r);
     const pe_columns c = pe_sines_columns(&s);
     const double passes = p->normalize == NONE ? 1 : 5, pairs = (double)c.pairs, n = (double)pe_positions_count(r, &p->at);
-    out->ns = 20e3 + pairs * (s.single ? 5000 : 300) + passes * n * (40 + 25 * pairs);
-    out->scratch = scratch(&c);
+    out->ns = 20e3 + pairs * (s.single ? 5000 : 300) + passes * n * (40 + (turns(r, &s) ? 4 : 20) * pairs);
+    out->scratch = scratch(r, &s, &c);
 }
 
 /* ---- compute ---- */
@@ -282,8 +290,10 @@ typedef struct table {
     pe_columns c;
     pe_pace pace;
     pe_source source;
-    int64_t n;            /* rows */
-    pe_dd *w;             /* (pairs) */
+    int64_t n; /* rows */
+    pe_dd *w;  /* (pairs) */
+    pe_rotor rotor;
+    double *both;         /* (2 * pairs) of the rotor; NULL: exact rows */
     double *row;          /* (width) the row being made */
     double zero;          /* the position whose row is zero; NAN: none */
     double mean, divisor; /* of the normalisation */
@@ -293,6 +303,8 @@ typedef struct table {
 static posenc_status make_row(table *t, int64_t index)
 {
     const double position = pe_position(&t->source, index);
+    if (position != t->zero && t->both)
+        return pe_sines_turn(&t->s, &t->c, &t->rotor, position, t->both, t->row, &t->pace);
     if (position != t->zero)
         return pe_sines_row(&t->s, &t->c, t->w, (pe_dd){ position, 0 }, t->row, &t->pace);
     memset(t->row, 0, t->c.width * sizeof *t->row);
@@ -336,7 +348,7 @@ static void finish_row(table *t)
 {
     const sinusoidal *p = t->p;
     const bool f32 = p->compute_dtype == FLOAT32;
-    for (size_t k = 0; k < (size_t)p->embedding_dim; k++) {
+    for (size_t k = 0; k < (size_t)p->embedding_dim && (p->normalize != NONE || p->scale_output != 1); k++) {
         double v = t->row[k];
         if (p->normalize != NONE)
             v = (v - t->mean) / t->divisor;
@@ -361,9 +373,14 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     if (!posenc_tensor_count(dst))
         return PE_OK;
     t.c = pe_sines_columns(&t.s);
-    if (!(t.w = malloc(scratch(&t.c))))
+    if (!(t.w = malloc(scratch(r, &t.s, &t.c))))
         return pe_no_memory("memory", err);
     t.row = (double *)(t.w + t.c.pairs);
+    if (turns(r, &t.s)) {
+        t.both = t.row;
+        t.rotor = pe_rotor_begin(t.w, t.c.pairs, t.both + 2 * t.c.pairs);
+        t.row = t.both + 2 * t.c.pairs + pe_rotor_size(t.c.pairs) / sizeof(double);
+    }
 
     posenc_status st = pe_sines_frequencies(&t.s, t.w, ctx);
     if (!st && p->normalize != NONE)
@@ -388,7 +405,7 @@ const posenc_encoding pe_sinusoidal = {
     .formula = "w[i] = min_timescale * base^(-i / n), base = max_period or max_timescale / min_timescale,\n"
                "n = embedding_dim / 2 - downscale_freq_shift; columns sin(scale * pos * w[i]) and cos(scale * pos * w[i])",
     .example = "embedding_dim=64&num_positions=128",
-    .revision = 1,
+    .revision = 2,
     .input = PE_NO_INPUT,
     PE_TABLE(sinusoidal, rows),
     .outputs = outputs,

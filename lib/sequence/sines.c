@@ -98,3 +98,34 @@ posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *
     }
     return pe_pace_add(pace, 200);
 }
+
+/* Puts the sines and cosines of all pairs where they belong. */
+static void place(const pe_sines *s, const pe_columns *c, const double *sine, const double *cosine, double *row)
+{
+    const size_t n = c->pairs;
+    const bool whole = c->cosines == n && c->width == 2 * n; /* every column is a pair's */
+    if (whole && s->split) {
+        memcpy(row + c->sin0, sine, n * sizeof *row);
+        memcpy(row + c->cos0, cosine, n * sizeof *row);
+        return;
+    }
+    if (whole) {
+        pe_zip(s->flip ? cosine : sine, s->flip ? sine : cosine, n, row);
+        return;
+    }
+    memset(row, 0, c->width * sizeof *row);
+    for (size_t i = 0; i < n; i++)
+        row[i + 1 < n ? c->sin0 + i * c->step : c->last_sine] = sine[i];
+    for (size_t i = 0; i < c->cosines; i++)
+        row[c->cos0 + i * c->step] = cosine[i];
+}
+
+posenc_status pe_sines_turn(const pe_sines *s, const pe_columns *c, pe_rotor *rotor, double position, double *both,
+                            double *row, pe_pace *pace)
+{
+    posenc_status st = pe_rotor_row(rotor, position, both, both + c->pairs, pace);
+    if (st)
+        return st;
+    place(s, c, both, both + c->pairs, row);
+    return pe_pace_add(pace, (int64_t)c->width + 50);
+}

@@ -9,6 +9,7 @@
 
 #include "core/exact.h"
 #include "core/pace.h"
+#include "sequence/rotor.h"
 
 /* What becomes of an odd width; in the order of pe_odd_words. */
 typedef enum pe_odd { PE_ODD_ERROR, PE_ODD_ZERO_PAD, PE_ODD_SIN_EXTRA, PE_ODD_ROUND_UP_TRUNCATE } pe_odd;
@@ -53,5 +54,10 @@ double pe_sines_exponent(const pe_sines *s);
 /* row[0 .. columns.width - 1] of a position; columns that no pair fills are 0. */
 posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *w, pe_dd position, double *row,
                            pe_pace *pace);
+
+/* The same of many positions for results that are rounded to float32 or less: by a rotor over the frequencies, with
+ * `both` (2 * pairs) as scratch. Not for s->single. */
+posenc_status pe_sines_turn(const pe_sines *s, const pe_columns *c, pe_rotor *rotor, double position, double *both,
+                            double *row, pe_pace *pace);
 
 #endif

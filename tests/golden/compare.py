@@ -7,7 +7,8 @@
 
 Rules (`compare` of a case):
   allclose (the default)  |got - want| <= abs + rel |want| + angle_rel A, where A bounds the angle that a float32 peer
-                          formed: the largest position times the largest frequency. NaN equals NaN, infinity equals itself.
+                          formed: position times frequency where the answer has inv_freq, otherwise the largest of the request.
+                          A tolerance may stand under the output's name, or under cos_sin. NaN equals NaN, infinity itself.
   exact                   equal integers
   eigenvalues             a prefix of the true spectrum
   eigen                   `outputs` are true eigenpairs from index 0 to the end of the last cluster; the answer's columns start at
@@ -68,10 +69,26 @@ def angle_bound(params):
     return reach * abs(float(params.get("scale") or 1)) * max(1.0, float(params.get("min_timescale") or 1))
 
 
+def angles(case, answer, shape):
+    """|angle| of every entry of a rotary table, from the answer's own frequencies; None where they do not say."""
+    p = case["params"]
+    if "inv_freq" not in answer or len(shape) != 2:
+        return None
+    positions = p["positions"] if "positions" in p else np.arange(p.get("num_positions", 0))
+    a = np.abs(np.outer(positions, answer["inv_freq"].astype(float)))
+    if 2 * a.shape[1] == shape[1]:
+        a = np.repeat(a, 2, 1) if p.get("layout", "half") == "interleaved" else np.concatenate([a, a], 1)
+    return a if a.shape == shape else None
+
+
+def tolerance_of(case, name):
+    t = case["tolerance"]
+    return t.get(name) or t.get("cos_sin") or {} if "inv_freq" in t or "cos_sin" in t else t
+
+
 def allclose(folder, case, answer):
-    tolerance = case["tolerance"]
     for name, what in case["outputs"].items():
-        want, got = load(folder, what), answer[name]
+        want, got, tolerance = load(folder, what), answer[name], tolerance_of(case, name)
         if what.get("rows"):
             got = got[slice(*what["rows"])]
         require(got.shape == want.shape, "{}: shape {}, want {}", name, got.shape, want.shape)
@@ -80,7 +97,8 @@ def allclose(folder, case, answer):
         if not tolerance.get("exact"):
             size = np.where(np.isfinite(w), np.abs(w), 0)
             allow = (tolerance.get("abs") or 0) + (tolerance.get("rel") or 0) * size
-            allow = allow + (tolerance.get("angle_rel") or 0) * angle_bound(case["params"])
+            own = angles(case, answer, want.shape) if name in ("cos", "sin") else None
+            allow = allow + (tolerance.get("angle_rel") or 0) * (angle_bound(case["params"]) if own is None else own)
         with np.errstate(invalid="ignore"):
             off = np.abs(g - w)
             fine = (g == w) | (np.isnan(g) & np.isnan(w)) | (off <= allow)

@@ -42,5 +42,11 @@ def test_example(server, script, folder):
     assert run.returncode == 0, f"{script}\nanswered {run.returncode}:\n{run.stdout}"
 
 
+def test_encodings_page():
+    """lib/encodings/ENCODINGS.md is what `make docs` would write."""
+    page = subprocess.run([sys.executable, ROOT / "tests/tools/encodings_md.py", BUILD / "posenc"], capture_output=True, text=True, check=True)
+    assert page.stdout == (ROOT / "lib/encodings/ENCODINGS.md").read_text(), "run make docs"
+
+
 def test_there_are_examples():
     assert len(list(blocks())) >= 15

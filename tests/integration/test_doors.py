@@ -35,7 +35,7 @@ def typed(descriptor, query):
     """The example's query string as typed parameters."""
     kinds = {p["name"]: p["type"] for p in descriptor["parameters"]}
     read = {"int": int, "real": float, "bool": lambda v: v == "true", "enum": str, "text": str,
-            "reals": lambda v: [float(x) for x in v.split(",")]}
+            "reals": lambda v: [float(x) for x in v.split(",")], "tensor": json.loads}
     return {name: read[kinds[name]](value) for name, value in urllib.parse.parse_qsl(query.replace(" ", "&"))}
 
 
@@ -72,8 +72,7 @@ def test_sweep(server, client):
         with post(server, path, json.dumps(json_body(params, graph=graph)).encode()) as r:
             by_json, digest = npz(r.read()), r.headers["Content-Location"].split("/")[3].split(".")[0]
         before = server.metric("posenc_computations_total")
-        query = urllib.parse.urlencode({k: str(v).lower() if isinstance(v, bool) else ",".join(map(repr, v)) if isinstance(v, list) else v
-                                        for k, v in params.items()})
+        query = urllib.parse.urlencode(urllib.parse.parse_qsl(e["example"]))
         answers = [npz(server.get(f"/v1/results/{digest}.npz"))]
         if graph:
             tensors = {"edge_index": np.array(graph["edge_index"], np.int64)}
@@ -220,7 +219,7 @@ def test_rows_and_tensors(server, client):
 def test_explain_computes_nothing(server, client):
     before = server.metric("posenc_computations_total")
     e = json.loads(server.get("/v1/encodings/sinusoidal.npz?embedding_dim=1022&num_positions=1234&explain=true"))
-    assert e["tensors"]["table"]["shape"] == [1234, 1022] and e["cached"] == "no" and e["key"].startswith("sinusoidal/1 ")
+    assert e["tensors"]["table"]["shape"] == [1234, 1022] and e["cached"] == "no" and e["key"].startswith("sinusoidal/2 ")
     q = client.request("sinusoidal", {"embedding_dim": 1022, "num_positions": 1234}, explain=True)
     assert json.loads(client.call(ENCODE, q).explanation)["digest"] == e["digest"]
     assert server.metric("posenc_computations_total") == before

@@ -12,6 +12,9 @@ from bodies import json_body
 from golden import compare
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+# No peer has these as a function of their own: their unit tests hold them against closed forms.
+ALONE = {"chunk_position_ids", "combine", "continuous_mlp", "dynamic_position_bias", "hierarchical", "learned", "no_rope_layers",
+         "random_sinusoidal", "relative_shift", "rope_permute"}
 CASES = [(GOLDEN / folder, case) for folder in ("sequence", "graph") for case in compare.cases(GOLDEN / folder)]
 
 
@@ -19,7 +22,7 @@ CASES = [(GOLDEN / folder, case) for folder in ("sequence", "graph") for case in
 def doors(server):
     names = {e["name"] for e in json.loads(server.get("/v1/encodings"))["encodings"]}
     asked = [(folder, case) for folder, case in CASES if case["encoding"] in names]
-    assert {case["encoding"] for _, case in asked} == names, "an encoding without a golden case"
+    assert {case["encoding"] for _, case in asked} == names - ALONE, "an encoding without a golden case"
     return asked, rpc.Client(server.grpc)
 
 

@@ -45,7 +45,7 @@ pytest() { $python -m pytest -q -p no:cacheprovider --durations=5 "$@"; }
 
 group_build()
 {
-    step "release, gcc" make -j"$jobs" all unit fuzz-bins bench-bins || return
+    step "release, gcc" make -j"$jobs" all unit encode fuzz-bins bench-bins || return
     step "debug, clang, nothing linked" make -j"$jobs" VARIANT=debug O=build/clang CC=clang lib objects
     step "unit tests" build/release/unit
     step "symbols of libposenc" tests/tools/check_symbols.sh build/release/libposenc.a
@@ -67,6 +67,7 @@ group_sanitizers()
 
 group_golden()
 {
+    step "golden cases, library alone" pytest tests/golden/test_library.py
     step "golden cases, both doors" pytest tests/integration/test_golden.py
     step "real graphs" pytest tests/integration/test_graphs.py
     step "frozen digests: compilers, CPUs" tests/golden/check_digests.sh

@@ -249,13 +249,13 @@ def test_revalidation(faults: FaultServer, client: posenc.Client) -> None:
 def test_immutable_answers_are_not_asked_again(faults: FaultServer, client: posenc.Client) -> None:
     faults.play(reply(ETag='"a"', Cache_Control="public, max-age=31536000, immutable"))
     for _ in range(3):
-        r = call(client, rev=1)
+        r = call(client, rev=2)
     assert r.from_cache and len(faults.seen) == 1
     a = np.arange(3)
     for _ in range(3):
-        client.encode("sinusoidal", positions=a, rev=1)
+        client.encode("sinusoidal", positions=a, rev=2)
     assert len(faults.seen) == 2
-    client.encode("sinusoidal", positions=a + 1, rev=1)  # another body is another request
+    client.encode("sinusoidal", positions=a + 1, rev=2)  # another body is another request
     assert len(faults.seen) == 3
 
 

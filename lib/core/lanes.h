@@ -1,0 +1,55 @@
+/* lanes.h - eight float64 lanes, the same with every instruction set.
+ *
+ * A kernel is written once, on pe_lanes, as an always-inlined body; PE_KERNEL makes of it one function an instruction set
+ * (baseline, AVX2, AVX-512 on x86-64; baseline elsewhere) and pe_simd says which to call. The lanes are eight whatever
+ * the registers hold and no operation is contracted, so that all give the same bits. Comparisons of lanes are left to
+ * integer arithmetic on their bits: GCC 12 makes eight scalar ones of them. */
+#ifndef PE_LANES_H
+#define PE_LANES_H
+
+#include "posenc.h"
+
+#include <stdint.h>
+#include <string.h>
+
+typedef double pe_lanes __attribute__((vector_size(64)));
+typedef int64_t pe_masks __attribute__((vector_size(64)));
+typedef uint64_t pe_bits __attribute__((vector_size(64)));
+typedef float pe_floats __attribute__((vector_size(32)));
+enum { PE_LANES = 8 };
+
+typedef enum pe_path { PE_PATH_BASE, PE_PATH_AVX2, PE_PATH_AVX512, PE_PATHS } pe_path;
+/* The widest that this CPU has. */
+pe_path pe_simd(void);
+/* posenc_convert by one path, which this CPU has: for tests. */
+void pe_convert_on(pe_path path, posenc_dtype t, void *dst, const double *src, size_t n);
+
+#define PE_BODY static inline __attribute__((always_inline))
+
+/* PE_KERNEL(name, body, (parameters), (arguments)) defines name_base, name_avx2, name_avx512 and the table name_paths;
+ * call name_paths[pe_simd()]. */
+#define PE_VARIANT(name, suffix, target, body, parameters, arguments) \
+    target static void name##suffix parameters { body arguments; }
+#if defined(__x86_64__)
+#define PE_KERNEL(name, body, parameters, arguments)                                                             \
+    PE_VARIANT(name, _base, , body, parameters, arguments)                                                       \
+    PE_VARIANT(name, _avx2, __attribute__((target("avx2"))), body, parameters, arguments)                        \
+    PE_VARIANT(name, _avx512, __attribute__((target("avx512f,avx512dq,avx512vl"))), body, parameters, arguments) \
+    static void(*const name##_paths[PE_PATHS]) parameters = { name##_base, name##_avx2, name##_avx512 };
+#else
+#define PE_KERNEL(name, body, parameters, arguments)       \
+    PE_VARIANT(name, _base, , body, parameters, arguments) \
+    static void(*const name##_paths[PE_PATHS]) parameters = { name##_base, name##_base, name##_base };
+#endif
+
+/* clang-format off */
+#define PE_SPLAT(v) ((pe_lanes){ (v), (v), (v), (v), (v), (v), (v), (v) })
+/* clang-format on */
+
+/* Memory need not be aligned; fewer than eight: the other lanes are 0 and stay unwritten. */
+#define PE_LOAD(to, from, n) memcpy(&(to), (from), (size_t)(n) * sizeof(double))
+#define PE_STORE(to, from, n) memcpy((to), &(from), (size_t)(n) * sizeof(double))
+/* where mask ? a : b, bit by bit */
+#define PE_SELECT(mask, a, b) ((pe_lanes)(((pe_masks)(a) & (pe_masks)(mask)) | ((pe_masks)(b) & ~(pe_masks)(mask))))
+
+#endif

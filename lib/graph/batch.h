@@ -1,0 +1,68 @@
+/* batch.h - a request over a graph, or over each graph of a batch: what every graph encoding shares.
+ *
+ * One graph at a time, in order; each is computed as if it were alone. In a batch a graph that cannot be encoded gets its
+ * reason in the output `status` and voids no other. Pure functions; any thread. */
+#ifndef PE_BATCH_H
+#define PE_BATCH_H
+
+#include "core/graph.h"
+#include "core/pace.h"
+#include "core/params.h"
+
+/* The rows that say how the client's list of edges is read; `in` is a pe_csr_options. `loops` is the default of
+ * self_loops. */
+/* clang-format off */
+#define PE_EDGE_ROWS(T, in, loops)                                                                                         \
+    { PE_ROW_IN(T, in, symmetrize, PE_T_ENUM, int), .names = pe_symmetrize_words, .def = PE_SYMMETRIZE_ERROR,              \
+      .doc = "an undirected graph that lists both directions of an edge with different weights or counts" },               \
+    { PE_ROW_IN(T, in, on_directed, PE_T_ENUM, int), .names = pe_on_directed_words, .def = PE_DIRECTED_SYMMETRIZE,         \
+      .doc = "a directed graph: union of the arcs with the larger weight, or an error" },                                  \
+    { PE_ROW_IN(T, in, self_loops, PE_T_ENUM, int), .names = pe_self_loops_words, .def = loops,                            \
+      .doc = "drop as PyG; keep as DGL: a loop adds its weight to the diagonal of A and to the degree" },                  \
+    { PE_ROW_IN(T, in, duplicate_edges, PE_T_ENUM, int), .names = pe_duplicate_edges_words, .def = PE_DUPLICATES_SUM,      \
+      .doc = "parallel edges: weights summed, the larger one, or an error" }
+/* The same for encodings of directed graphs. */
+#define PE_ARC_ROWS(T, in, loops)                                                                                          \
+    { PE_ROW_IN(T, in, symmetrize, PE_T_ENUM, int), .names = pe_symmetrize_words, .def = PE_SYMMETRIZE_ERROR,              \
+      .doc = "an undirected graph that lists both directions of an edge with different weights or counts" },               \
+    { PE_ROW_IN(T, in, self_loops, PE_T_ENUM, int), .names = pe_self_loops_words, .def = loops,                            \
+      .doc = "a loop counts as an arc of its node to itself, or is left out" },                                            \
+    { PE_ROW_IN(T, in, duplicate_edges, PE_T_ENUM, int), .names = pe_duplicate_edges_words, .def = PE_DUPLICATES_SUM,      \
+      .doc = "parallel arcs: weights summed, the larger one, or an error" }
+/* clang-format on */
+
+/* The row of the output that pe_each_graph writes. */
+#define PE_STATUS_OUTPUT                                                                                           \
+    {                                                                                                              \
+        "status", "[1] or [G]",                                                                                    \
+            "0: ok; otherwise why this graph of a batch has no numbers, as an HTTP status (400: invalid, 422: no " \
+            "convergence)",                                                                                        \
+            "int32"                                                                                                \
+    }
+/* For `shape`: that output. */
+posenc_status pe_status_output(const posenc_request *r, posenc_result *out, posenc_error *err);
+
+/* One graph, while it is encoded. */
+typedef struct pe_graph_job {
+    const posenc_request *request;
+    posenc_result *out;
+    posenc_context *ctx;
+    int64_t graph, first, n; /* its number, its first node, its nodes */
+    pe_pace pace;
+} pe_graph_job;
+
+typedef struct pe_graph_task {
+    /* Writes what belongs to j's graph. */
+    posenc_status (*encode)(pe_graph_job *j, void *self, posenc_error *err);
+    /* Writes the same where there are no numbers, as pe_spoil does. */
+    posenc_status (*spoil)(pe_graph_job *j, void *self);
+    void *self;
+} pe_graph_task;
+
+posenc_status pe_each_graph(const posenc_request *r, posenc_result *out, const pe_graph_task *t, posenc_context *ctx,
+                            posenc_error *err);
+
+/* Rows first .. first + n - 1 of the first axis: NaN, or -1 of signed integers, 0 of unsigned ones. */
+posenc_status pe_spoil(posenc_tensor *t, int64_t first, int64_t n, pe_pace *pace);
+
+#endif

@@ -1,0 +1,68 @@
+/* bench_requests.c - times what a client asks for: the engine behind families.py, which times peers in the same run.
+ *
+ * usage: bench_requests      a line of standard input: encoding, request as one line of JSON, by a tab
+ * Prints a line each: seconds of resolving and computing once, the JSON already read; or the error. */
+#include "core/memory.h"
+#include "posenc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static posenc_status run(const char *encoding, const char *json, posenc_arena *a, double *seconds, posenc_error *err)
+{
+    posenc_request r;
+    posenc_status st;
+    if ((st = posenc_request_init(&r, encoding, a, err)) || (st = posenc_request_json(&r, json, strlen(json), err)))
+        return st;
+    const double begin = now();
+    if ((st = posenc_resolve(&r, err)))
+        return st;
+    void *memory[PE_MAX_OUTPUTS] = { NULL };
+    posenc_result out = r.shape;
+    for (int i = 0; i < out.ntensors && !st; i++) {
+        size_t size = (size_t)posenc_tensor_size(&out.tensor[i]);
+        memory[i] = out.tensor[i].data = pe_result_memory(size ? size : 64);
+        if (!memory[i])
+            st = posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "memory for the result");
+    }
+    if (!st)
+        st = posenc_compute(&r, &out, NULL, err);
+    *seconds = now() - begin;
+    for (int i = 0; i < PE_MAX_OUTPUTS; i++)
+        free(memory[i]);
+    return st;
+}
+
+int main(void)
+{
+    char *line = NULL;
+    size_t room = 0;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    while (getline(&line, &room, stdin) > 0) {
+        char *json = line, *encoding = strsep(&json, "\t"), text[1000];
+        posenc_error err = { 0 };
+        double seconds;
+        posenc_arena *a = json ? posenc_arena_new((size_t)1 << 34) : NULL;
+        if (!a) {
+            fprintf(stderr, "bench_requests: a line is no order, or no memory\n");
+            return 2;
+        }
+        json[strcspn(json, "\n")] = 0;
+        if (run(encoding, json, a, &seconds, &err))
+            printf("error %s\n", posenc_error_text(&err, text, sizeof text));
+        else
+            printf("%.9f\n", seconds);
+        posenc_arena_free(a);
+    }
+    free(line);
+    return 0;
+}
