@@ -8,11 +8,11 @@ X(learned_extend)
 /*! X(random_fourier) */
 /*! X(random_sinusoidal) */
 X(axial)
-/*! X(hierarchical) */
+X(hierarchical)
 /*! X(time2vec) */
 /*! X(continuous_mlp) */
-/*! X(position_ids) */
-/*! X(chunk_position_ids) */
+X(position_ids)
+X(chunk_position_ids)
 /* grid */
 X(sinusoidal_2d)
 X(sinusoidal_3d)
@@ -37,7 +37,7 @@ X(mrope_index)
 /*! X(attention_temperature) */
 /*! X(no_rope_layers) */
 /* relative */
-/*! X(alibi) */
+X(alibi)
 X(alibi_slopes)
 X(t5_bucket)
 X(t5_bias)
@@ -52,11 +52,11 @@ X(beit_relative_position_bias)
 X(timm_relative_position_index)
 X(timm_relative_log_coords)
 X(rel_bias_resize)
-/*! X(kerple) */
-/*! X(sandwich) */
-/*! X(fire) */
-/*! X(cope) */
-/*! X(dynamic_position_bias) */
+X(kerple)
+X(sandwich)
+X(fire)
+X(cope)
+X(dynamic_position_bias)
 /* graph */
 X(laplacian)
 /*! X(magnetic_laplacian) */
