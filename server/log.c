@@ -57,7 +57,7 @@ static void add_value(line *l, const char *s)
     add(l, '"');
 }
 
-void pe_log(pe_level level, const char *event, ...)
+void pe_log_event(pe_level level, const char *event, ...)
 {
     static const char *const levels[] = { "error", "warn", "info", "debug" };
     if (!pe_log_on(level))

@@ -12,6 +12,6 @@ typedef enum pe_level { PE_ERROR, PE_WARN, PE_INFO, PE_DEBUG } pe_level;
 void pe_log_level(pe_level level);
 bool pe_log_on(pe_level level);
 /* pairs: "key", "value", ..., NULL; a NULL value leaves the pair out */
-void pe_log(pe_level level, const char *event, ...) __attribute__((sentinel));
+void pe_log_event(pe_level level, const char *event, ...) __attribute__((sentinel));
 
 #endif

@@ -76,7 +76,7 @@ static void *end_at_once(void *signals)
 {
     int sig;
     sigwait(signals, &sig);
-    pe_log(PE_ERROR, "killed", "msg", "second signal: ending without waiting", NULL);
+    pe_log_event(PE_ERROR, "killed", "msg", "second signal: ending without waiting", NULL);
     _exit(1);
 }
 
@@ -101,10 +101,10 @@ static int serve(const pe_config *c)
     }
     pe_service_set_phase(s, PE_SERVING);
     if (c->insecure)
-        pe_log(PE_WARN, "insecure", "msg", "listening without keys and TLS: put a proxy in front", NULL);
+        pe_log_event(PE_WARN, "insecure", "msg", "listening without keys and TLS: put a proxy in front", NULL);
     const char *admin = pe_http_admin_address(http);
-    pe_log(PE_INFO, "ready", "http", pe_http_address(http), "grpc", pe_grpc_address(grpc), "admin", admin, "version",
-           POSENC_VERSION, NULL);
+    pe_log_event(PE_INFO, "ready", "http", pe_http_address(http), "grpc", pe_grpc_address(grpc), "admin", admin, "version",
+                 POSENC_VERSION, NULL);
     printf("ready http=%s grpc=%s%s%s\n", pe_http_address(http), pe_grpc_address(grpc), admin ? " admin=" : "",
            admin ? admin : "");
     fflush(stdout);
@@ -114,7 +114,7 @@ static int serve(const pe_config *c)
     pthread_t watcher;
     if (!pthread_create(&watcher, NULL, end_at_once, &signals))
         pthread_detach(watcher);
-    pe_log(PE_INFO, "draining", "signal", sig == SIGTERM ? "SIGTERM" : "SIGINT", NULL);
+    pe_log_event(PE_INFO, "draining", "signal", sig == SIGTERM ? "SIGTERM" : "SIGINT", NULL);
     pe_service_set_phase(s, PE_LEAVING);
     struct timespec delay = { .tv_sec = c->drain_delay_ms / 1000, .tv_nsec = c->drain_delay_ms % 1000 * 1000000 };
     nanosleep(&delay, NULL);
@@ -126,7 +126,7 @@ static int serve(const pe_config *c)
     pe_grpc_stop(grpc);
     pe_http_stop(http);
     pe_service_free(s);
-    pe_log(PE_INFO, "stopped", "drained", http_done && grpc_done ? "all" : "some requests were cut", NULL);
+    pe_log_event(PE_INFO, "stopped", "drained", http_done && grpc_done ? "all" : "some requests were cut", NULL);
     if (!grpc_done)
         _exit(0); /* grpc.h, pe_grpc_stop */
     return 0;

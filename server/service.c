@@ -343,8 +343,8 @@ static bool compute(work *w, uint64_t here)
             if (st == PE_CANCELLED)
                 pe_metrics_add(s->metrics, PE_posenc_cancelled_total, labels, 1);
             else if (st == PE_INTERNAL || st == PE_BUSY)
-                pe_log(PE_ERROR, "compute_failed", "encoding", r->encoding->name, "digest", r->digest, "status",
-                       posenc_status_name(st), NULL);
+                pe_log_event(PE_ERROR, "compute_failed", "encoding", r->encoding->name, "digest", r->digest, "status",
+                             posenc_status_name(st), NULL);
         } else {
             e->compute_s = compute_s;
             pe_metrics_add(s->metrics, PE_posenc_compute_elements_total, labels, (double)elements(&e->result));

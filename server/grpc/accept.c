@@ -206,9 +206,9 @@ static void tick(pe_accept *a, int64_t now)
         if (a->table[i].fd >= 0 && a->table[i].deadline_ns && a->table[i].deadline_ns <= now)
             drop(&a->table[i]);
     if (a->refused != a->complained) {
-        pe_log(PE_INFO, "grpc_connections_refused", "count",
-               posenc_text("%llu", (unsigned long long)(a->refused - a->complained)).s, "open",
-               posenc_text("%lld", (long long)a->used).s, NULL);
+        pe_log_event(PE_INFO, "grpc_connections_refused", "count",
+                     posenc_text("%llu", (unsigned long long)(a->refused - a->complained)).s, "open",
+                     posenc_text("%lld", (long long)a->used).s, NULL);
         a->complained = a->refused;
     }
     a->hooks.tick(a->hooks.user);

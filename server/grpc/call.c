@@ -43,7 +43,7 @@ static void on_closed(pe_rpc *c, bool ok);
 
 static void fault(const char *what, grpc_call_error e)
 {
-    pe_log(PE_ERROR, "grpc_fault", "call", what, "error", grpc_call_error_to_string(e), NULL);
+    pe_log_event(PE_ERROR, "grpc_fault", "call", what, "error", grpc_call_error_to_string(e), NULL);
     abort(); /* the order of calls is wrong: a bug, and the tag would never come back */
 }
 
@@ -177,8 +177,9 @@ static void finish(pe_rpc *c)
     labels_of(c, NULL, labels, sizeof labels);
     pe_metrics_observe(metrics, PE_grpc_server_handling_seconds, labels, seconds);
     if (pe_log_on(PE_DEBUG) && c->code == GRPC_STATUS_OK)
-        pe_log(PE_DEBUG, "grpc", "method", pe_methods[c->method].name, "grpc_code", "OK", "duration_s",
-               posenc_text("%.6f", seconds).s, "digest", c->digest[0] ? posenc_text("%.12s", c->digest).s : NULL, NULL);
+        pe_log_event(PE_DEBUG, "grpc", "method", pe_methods[c->method].name, "grpc_code", "OK", "duration_s",
+                     posenc_text("%.6f", seconds).s, "digest", c->digest[0] ? posenc_text("%.12s", c->digest).s : NULL,
+                     NULL);
     clean(c);
 
     pe_rpc *again = NULL;
@@ -402,9 +403,9 @@ static void log_error(pe_rpc *c, const char *text)
 {
     if (!pe_log_on(level_of(c->code)))
         return;
-    pe_log(level_of(c->code), "grpc", "method", pe_methods[c->method].name, "grpc_code", code_name(c->code), "duration_s",
-           posenc_text("%.6f", (double)(pe_now_ns() - c->begun_ns) * 1e-9).s, "digest",
-           c->digest[0] ? posenc_text("%.12s", c->digest).s : NULL, "msg", text, NULL);
+    pe_log_event(level_of(c->code), "grpc", "method", pe_methods[c->method].name, "grpc_code", code_name(c->code),
+                 "duration_s", posenc_text("%.6f", (double)(pe_now_ns() - c->begun_ns) * 1e-9).s, "digest",
+                 c->digest[0] ? posenc_text("%.12s", c->digest).s : NULL, "msg", text, NULL);
 }
 
 void pe_rpc_reply(pe_rpc *c, grpc_byte_buffer *message, const posenc_error *err, int code)

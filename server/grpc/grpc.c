@@ -48,7 +48,7 @@ static void log_core(gpr_log_func_args *args)
     if (atomic_exchange(&second, now) != now)
         atomic_store(&lines, 0);
     if (args->severity >= GPR_LOG_SEVERITY_ERROR && atomic_fetch_add(&lines, 1) < LOG_LINES)
-        pe_log(PE_INFO, "grpc_core", "msg", args->message, NULL);
+        pe_log_event(PE_INFO, "grpc_core", "msg", args->message, NULL);
 }
 
 /* ---- start ---- */

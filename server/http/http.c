@@ -445,14 +445,14 @@ static void log_request(pe_exchange *x, pe_level level, double seconds)
 {
     char peer[64];
     const char *digest = x->asked.digest;
-    pe_log(level, "request", "request_id", x->request_id, "listener", x->admin ? "admin" : "http", "method", x->method_name,
-           "route", x->route ? x->route->path : "unmatched", "status", posenc_text("%d", x->status).s, "duration_s",
-           posenc_text("%.6f", seconds).s, "queue_s", x->call.queue_s > 0 ? posenc_text("%.6f", x->call.queue_s).s : NULL,
-           "bytes_in", posenc_text("%llu", (unsigned long long)x->received).s, "bytes_out",
-           posenc_text("%llu", (unsigned long long)x->sent).s, "encoding",
-           posenc_encoding_named(x->asked.encoding) ? x->asked.encoding : NULL, "cache_result", x->cache_word, "digest",
-           digest[0] ? posenc_text("%.12s", digest).s : NULL, "peer", peer_of(x, peer, sizeof peer), "reason", x->reason,
-           NULL);
+    pe_log_event(
+        level, "request", "request_id", x->request_id, "listener", x->admin ? "admin" : "http", "method", x->method_name,
+        "route", x->route ? x->route->path : "unmatched", "status", posenc_text("%d", x->status).s, "duration_s",
+        posenc_text("%.6f", seconds).s, "queue_s", x->call.queue_s > 0 ? posenc_text("%.6f", x->call.queue_s).s : NULL,
+        "bytes_in", posenc_text("%llu", (unsigned long long)x->received).s, "bytes_out",
+        posenc_text("%llu", (unsigned long long)x->sent).s, "encoding",
+        posenc_encoding_named(x->asked.encoding) ? x->asked.encoding : NULL, "cache_result", x->cache_word, "digest",
+        digest[0] ? posenc_text("%.12s", digest).s : NULL, "peer", peer_of(x, peer, sizeof peer), "reason", x->reason, NULL);
 }
 
 static void account(pe_exchange *x)
@@ -525,7 +525,7 @@ static void on_message(void *cls, const char *format, va_list ap)
         return;
     vsnprintf(text, sizeof text, format, ap);
     text[strcspn(text, "\r\n")] = 0;
-    pe_log(PE_DEBUG, "libmicrohttpd", "msg", text, NULL);
+    pe_log_event(PE_DEBUG, "libmicrohttpd", "msg", text, NULL);
 }
 
 /* ---- the keeper ---- */
@@ -543,7 +543,7 @@ static void complain(listener *l, int error)
     if (l->complained_ns && now - l->complained_ns < 1000000000)
         return;
     l->complained_ns = now;
-    pe_log(PE_ERROR, "accept_failed", "listener", l->address, "msg", strerror(error), NULL);
+    pe_log_event(PE_ERROR, "accept_failed", "listener", l->address, "msg", strerror(error), NULL);
 }
 
 /* Takes what waits, at most so many. False: out of descriptors or memory, try later. */
