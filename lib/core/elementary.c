@@ -73,6 +73,8 @@ pe_dd pe_dd_pow(pe_dd x, double y)
         return (pe_dd){ 1, 0 };
     if (x.hi == 0)
         return (pe_dd){ y > 0 ? 0 : (double)INFINITY, 0 };
+    if (fabs(y) > 0x1p900) /* as decided as it gets, and its products do not overflow */
+        y = copysign(0x1p900, y);
     return pe_dd_exp(pe_dd_times(pe_dd_log(x), y));
 }
 
@@ -93,7 +95,7 @@ double pe_log2(double x)
 
 double pe_sigmoid(double x)
 {
-    if (x < -700)
+    if (x < -80) /* 1 + e^x is 1 to 2^-110; and a division by e^-x may overflow on its way */
         return pe_exp(x);
     return pe_dd_div((pe_dd){ 1, 0 }, pe_dd_add((pe_dd){ 1, 0 }, pe_dd_exp((pe_dd){ -x, 0 }))).hi;
 }
