@@ -26,7 +26,8 @@ typedef struct pe_convention {
     { PE_ROW_IN(T, in, max_period, PE_T_REAL, double), .def = 10000, .min = 1e-100, .max = 1e100,                          \
       .doc = "base of the ladder of frequencies" },                                                                        \
     { PE_ROW_IN(T, in, min_timescale, PE_T_REAL, double), .flags = PE_OPTIONAL, .min = 1e-100, .max = 1e100,               \
-      .doc = "multiplies every frequency and divides max_timescale (1 when absent); given, the ladder has at least 1 step" }, \
+      .doc = "multiplies every frequency and divides max_timescale (1 when absent); given, the ladder has at least "       \
+             "1 step" },                                                                                                   \
     { PE_ROW_IN(T, in, max_timescale, PE_T_REAL, double), .flags = PE_OPTIONAL, .min = 1e-100, .max = 1e100,               \
       .doc = "the base is max_timescale / min_timescale, instead of max_period; given, the ladder has at least 1 step" },  \
     { PE_ROW_IN(T, in, downscale_freq_shift, PE_T_REAL, double), .min = -1e100, .max = 1e100,                              \
