@@ -13,6 +13,8 @@ pe_dd pe_dd_exp(pe_dd x);           /* infinite from 709.79 on, 0 below -745 */
 pe_dd pe_dd_expm1(pe_dd x);         /* e^x - 1, also for tiny x; |x| < 700 or as pe_dd_exp */
 pe_dd pe_dd_log(pe_dd x);           /* x > 0 */
 pe_dd pe_dd_pow(pe_dd x, double y); /* x > 0; 0^y is 0 for y > 0 and 1 for y = 0 */
+/* The standard normal distribution function, (1 + erf(x / sqrt 2)) / 2, within 2^-70; one to three microseconds. */
+pe_dd pe_dd_normal_cdf(double x);
 
 double pe_exp(double x);
 double pe_expm1(double x);

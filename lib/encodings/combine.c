@@ -174,7 +174,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const double products = !pe_given(r, "projection") ? 0
                             : projects(r) ? (double)posenc_tensor_count(&p->projection) * (double)vectors(&p->encoding)
                                           : (double)posenc_tensor_count(&p->projection) * n;
-    *out = (posenc_cost){ .ns = 2000 + 60 * n + 12 * elements + 8 * products + (p->match_rms ? 12 : 2) * sources,
+    *out = (posenc_cost){ .ns = 2000 + 60 * n + 6 * elements + 8 * products + (p->match_rms ? 12 : 2) * sources,
                           .scratch = scratch(r) };
 }
 

@@ -18,7 +18,6 @@
 #include "sequence/times.h"
 
 #include <math.h>
-#include <mpfr.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -268,7 +267,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     for (int i = 0; i + 1 < l.n; i++)
         hidden += (double)l.w[i]->shape[0];
     const double n = (double)posenc_tensor_count(&r->shape.tensor[0]) / (double)l.w[l.n - 1]->shape[0];
-    *out = (posenc_cost){ .ns = 2000 + 4 * products + n * (150 + 1.5 * products + hidden * price(p->activation)),
+    *out = (posenc_cost){ .ns = 2000 + 4 * products + n * (150 + 0.8 * products + hidden * price(p->activation)),
                           .scratch = scratch(&l) };
 }
 
@@ -280,20 +279,8 @@ typedef struct work {
     int64_t in[LAYERS], out[LAYERS];
     double *w[LAYERS], *b[LAYERS]; /* (out, in) (out) */
     double *x, *y;                 /* (widest) what goes into a layer, what comes out */
-    mpfr_t erf, half_root;         /* of gelu; sqrt(1/2) */
     pe_pace pace;
 } work;
-
-/* v (1 + erf(v / sqrt 2)) / 2 = v erfc(-v / sqrt 2) / 2: that has no cancellation where v is negative. */
-static double gelu(work *w, double v)
-{
-    if (v > 9 || v < -39) /* erfc is within 2^-60 of 2, or v erfc / 2 is below the smallest float64 */
-        return v > 0 ? v : 0;
-    mpfr_mul_d(w->erf, w->half_root, -v, MPFR_RNDN);
-    mpfr_erfc(w->erf, w->erf, MPFR_RNDN);
-    mpfr_mul_d(w->erf, w->erf, v / 2, MPFR_RNDN);
-    return mpfr_get_d(w->erf, MPFR_RNDN);
-}
 
 /* v (1 + tanh u) / 2 = v sigmoid(2 u) */
 static double gelu_tanh(double v)
@@ -304,13 +291,13 @@ static double gelu_tanh(double v)
     return v * pe_sigmoid(2 * root * (v + 0.044715 * v * v * v));
 }
 
-static double activate(work *w, double v)
+static double activate(const work *w, double v)
 {
     double other;
     switch (w->p->activation) {
     case RELU: return v > 0 ? v : 0;
     case SILU: return v * pe_sigmoid(v);
-    case GELU: return gelu(w, v);
+    case GELU: return pe_dd_times(pe_dd_normal_cdf(v), v).hi;
     case GELU_TANH: return gelu_tanh(v);
     case TANH: return pe_tanh(v);
     default: {
@@ -392,9 +379,6 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     double *memory = malloc(scratch(&l));
     if (!memory)
         return pe_no_memory("memory", err);
-    mpfr_inits2(128, w.erf, w.half_root, (mpfr_ptr)NULL);
-    mpfr_set_d(w.half_root, 0.5, MPFR_RNDN);
-    mpfr_sqrt(w.half_root, w.half_root, MPFR_RNDN);
 
     posenc_status st = load(&w, &l, memory);
     for (int64_t i = 0; i < n && !st; i++) {
@@ -405,8 +389,6 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         if (!(st = forward(&w)))
             st = pe_store(dst, i * width, w.x, (size_t)width, err);
     }
-    mpfr_clears(w.erf, w.half_root, (mpfr_ptr)NULL);
-    mpfr_free_cache();
     free(memory);
     return st;
 }

@@ -357,8 +357,10 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const double in = (double)inputs(r), m = (double)features(r);
     const double points = (double)posenc_tensor_count(&r->shape.tensor[0]) / (2 * m * (p->mode == GAUSSIAN ? 1 : in));
     const double angles = points * m * (p->mode == GAUSSIAN ? 1 : in);
-    *out = (posenc_cost){ .ns = 20e3 + angles * (35 + (p->mode == GAUSSIAN ? 6 * in : 0)) + points * 600 +
-                                (given_matrix(r) ? 2 : 1500) * in * m,
+    const double product = p->mode == GAUSSIAN ? 6 * in : 0, matrix = p->mode != GAUSSIAN ? 0 : given_matrix(r) ? 2 : 500;
+    const double each = p->compute_dtype == PE_COMPUTE_FLOAT32 ? 20 + product / 4 : 30 + product;
+    *out = (posenc_cost){ .ns = 20e3 + angles * each + points * (source_of(r) == TIMESTEPS ? 600 : 30) + matrix * in * m +
+                                (p->mode == POSITIONAL ? 300 * m : 0),
                           .scratch = scratch(r) };
 }
 

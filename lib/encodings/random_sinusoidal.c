@@ -157,8 +157,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
 {
     const random_sinusoidal *p = r->params;
     const double in = (double)inputs(r), m = (double)p->m, n = (double)posenc_tensor_count(&r->shape.tensor[0]) / m;
-    *out = (posenc_cost){ .ns = 2000 + n * (60 + m * (40 + 6 * in)) + (pe_given(r, "matrix") ? 2 : 1500) * in * m +
-                                (pe_given(r, "phase") ? 2 : 100) * m,
+    *out = (posenc_cost){ .ns = 2000 + n * (60 + m * (40 + 6 * in)) + (pe_given(r, "matrix") ? 2 : 500) * in * m +
+                                (pe_given(r, "phase") ? 2 : 40) * m,
                           .scratch = scratch(r) };
 }
 

@@ -140,6 +140,33 @@ START_TEST(double_double_pow)
 }
 END_TEST
 
+/* Far to the left, and on both sides of the place where series and continued fraction meet. */
+START_TEST(normal_cdf)
+{
+    double worst = 0, at = 0;
+    mpfr_t x, y, got;
+    mpfr_inits2(BITS, x, y, got, (mpfr_ptr)NULL);
+    state = 161803398;
+    for (int i = 0; i < DRAWS; i++) {
+        double v = i % 4 == 0   ? between(-36, 39)
+                   : i % 4 == 1 ? between(-5.1, -4.9)
+                   : i % 4 == 2 ? between(-6, 6)
+                                : scattered(-60, 2);
+        mpfr_set_ui(x, 2, MPFR_RNDN);
+        mpfr_sqrt(x, x, MPFR_RNDN);
+        mpfr_d_div(x, -v, x, MPFR_RNDN);
+        mpfr_erfc(y, x, MPFR_RNDN);
+        mpfr_div_2ui(y, y, 1, MPFR_RNDN);
+        set_dd(got, pe_dd_normal_cdf(v));
+        note(relative(got, y), v, &worst, &at);
+    }
+    ck_assert_msg(worst < 0x1p-70, "2^%.1f at %a", log2(worst), at);
+    ck_assert(pe_dd_normal_cdf(0).hi == 0.5 && pe_dd_normal_cdf(0).lo == 0);
+    ck_assert(pe_dd_normal_cdf(40).hi == 1 && pe_dd_normal_cdf(-40).hi == 0 && pe_dd_normal_cdf(-1e300).hi == 0);
+    mpfr_clears(x, y, got, (mpfr_ptr)NULL);
+}
+END_TEST
+
 /* ---- float64 ---- */
 
 static double over_minus_one(void) { return next() & 1 ? scattered(-60, -1) : fabs(scattered(-60, 300)); }
@@ -376,6 +403,7 @@ Suite *elementary_suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, double_double, 0, (int)(sizeof dd_cases / sizeof dd_cases[0]));
     tcase_add_test(t, double_double_pow);
+    tcase_add_test(t, normal_cdf);
     tcase_add_loop_test(t, float64, 0, (int)(sizeof cases / sizeof cases[0]));
     tcase_add_test(t, pow_float64);
     tcase_add_test(t, edges);
