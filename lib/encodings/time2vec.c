@@ -90,7 +90,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 {
     const time2vec *p = r->params;
     const double d = (double)p->embedding_dim, n = (double)pe_times_count(r, &p->when);
-    *out = (posenc_cost){ .ns = 1000 + 4 * d + n * (120 + 25 * d), .scratch = scratch(p) };
+    *out = (posenc_cost){ .ns = 2000 + 4 * d + n * (120 + 25 * d), .scratch = scratch(p) };
 }
 
 /* ---- the formula ---- */
