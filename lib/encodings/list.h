@@ -1,16 +1,16 @@
 /* list.h - every encoding, in the order of the documentation. Included by registry.c only. */
 /* absolute */
 X(sinusoidal)
-/*! X(timestep) */
-/*! X(continuous_sinusoidal) */
+X(timestep)
+X(continuous_sinusoidal)
 X(learned)
 X(learned_extend)
-/*! X(random_fourier) */
-/*! X(random_sinusoidal) */
+X(random_fourier)
+X(random_sinusoidal)
 X(axial)
 X(hierarchical)
-/*! X(time2vec) */
-/*! X(continuous_mlp) */
+X(time2vec)
+X(continuous_mlp)
 X(position_ids)
 X(chunk_position_ids)
 /* grid */
@@ -75,5 +75,5 @@ X(laplacian)
 /*! X(svd) */
 /*! X(tree) */
 /* use */
-/*! X(combine) */
-/*! X(relative_shift) */
+X(combine)
+X(relative_shift)
