@@ -25,7 +25,7 @@ X(vit_resize_naflex)
 X(vision_interpolation)
 /*! X(vision_position_ids) */
 /* rotary */
-/*! X(rope) */
+X(rope)
 /*! X(rope_2d) */
 /*! X(rope_nd) */
 /*! X(rope_2d_mixed) */

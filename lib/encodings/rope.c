@@ -1,0 +1,183 @@
+/* rope.c - rotary positions: inverse frequencies, and the cosines and sines by which pairs of channels turn.
+ *
+ *     angle(p, j) = p * inv_freq[j]                 j = 0 .. r/2 - 1        [rad]
+ *     cos, sin    = attention_factor * cos(angle), attention_factor * sin(angle), in the columns of `layout`
+ *
+ * inv_freq: sequence/rotary.h, which has the types of scaling.
+ * Source: Su et al. 2021, RoFormer, arXiv:2104.09864, section 3.2.2; the details that models add are those of transformers'
+ * modeling_rope_utils.py. Nothing here depends on what was asked before: the length that dynamic and longrope react to is
+ * the parameter seq_len. */
+#include "sequence/rotary.h"
+
+#include <stdlib.h>
+
+extern const posenc_encoding pe_rope;
+
+/* ---- rows ---- */
+
+typedef struct rope {
+    posenc_given given;
+    int preset;
+    pe_rotary rotary;
+    pe_positions at;
+    int layout, compute_dtype;
+} rope;
+
+static const posenc_param rows[] = {
+    { PE_ENUM(rope, preset), .flags = PE_OPTIONAL, .names = pe_rotary_preset_words,
+      .doc = "the parameters of a released model, from its config.json; given parameters win" },
+    PE_ROTARY_ROWS(rope, rotary),
+    PE_POSITION_ROWS(rope, at, ""),
+    { PE_ENUM(rope, layout), .names = pe_rotary_layouts, .def = PE_ROTARY_HALF,
+      .doc = "which channels turn together, and so the columns: half c0 c1 .. c0 c1 .. (HF Llama, NeoX, Qwen, Gemma, Phi), "
+             "interleaved c0 c0 c1 c1 .. (Meta Llama, GPT-J, Cohere, GLM), or each pair once" },
+    { PE_ENUM(rope, compute_dtype), .names = pe_compute_dtypes, .def = PE_COMPUTE_FLOAT64,
+      .doc = "float64: exact frequencies and angles; float32: each step rounded to float32, as transformers does" },
+};
+
+static const posenc_output outputs[] = {
+    { .name = "inv_freq", .shape = "[pairs]", .doc = "angle per position of each pair" },
+    { .name = "attention_factor", .shape = "[1]", .dtype = "float64", .doc = "what cos and sin are multiplied by already" },
+    { .name = "softmax_scale_multiplier",
+      .shape = "[1]",
+      .dtype = "float64",
+      .doc = "what the model multiplies 1 / sqrt(head_dim) by: m(mscale_all_dim)^2 of DeepSeek's yarn, otherwise 1" },
+    { .name = "long_factor_used",
+      .shape = "[1]",
+      .dtype = "int64",
+      .doc = "with longrope: 1 where the frequencies are those of long_factor, 0 where of short_factor" },
+    { .name = "cos",
+      .shape = "[num_positions, columns]",
+      .doc = "with positions; of tokens [L, columns] or [B, L, columns]; columns: 2 pairs, or pairs where unduplicated" },
+    { .name = "sin", .shape = "[num_positions, columns]", .doc = "as cos" },
+    { .name = "positions", .shape = "[B, L]", .dtype = "int64", .doc = "the position of each token" },
+};
+
+/* ---- rules ---- */
+
+static bool single(const rope *p) { return p->compute_dtype == PE_COMPUTE_FLOAT32; }
+
+static posenc_status check(posenc_request *r, posenc_error *err)
+{
+    rope *p = r->params;
+    const posenc_given typed = p->given;
+    if (pe_given(r, "preset"))
+        pe_rotary_preset(r, pe_rotary_preset_queries[p->preset], err);
+    pe_positions_check(r, &p->at, false, err);
+    pe_rotary_reach reach = { .single = single(p) };
+    if (!err->n) {
+        reach.any = pe_rotary_last(r, &p->at, &reach.last);
+        reach.farthest = pe_positions_largest(r, &p->at);
+    }
+    pe_rotary_check(r, &p->rotary, typed, &reach, err);
+    return err->status;
+}
+
+static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)
+{
+    const rope *p = r->params;
+    const posenc_dtype dtype = (posenc_dtype)r->common.dtype;
+    const posenc_tensor *t = pe_positions_tokens(r, &p->at);
+    const int64_t one = 1, pairs = (int64_t)pe_rotary_pairs(&p->rotary),
+                  columns = pe_rotary_columns((pe_rotary_layout)p->layout, pe_rotary_pairs(&p->rotary));
+    posenc_status st = pe_output(out, "inv_freq", dtype, 1, &pairs, err);
+    st = st ? st : pe_output(out, "attention_factor", PE_float64, 1, &one, err);
+    st = st ? st : pe_output(out, "softmax_scale_multiplier", PE_float64, 1, &one, err);
+    if (!st && p->rotary.rope_type == PE_ROPE_LONGROPE)
+        st = pe_output(out, "long_factor_used", PE_int64, 1, &one, err);
+    if (st || !pe_positions_given(r, &p->at))
+        return st;
+    int64_t size[PE_MAX_RANK];
+    const int rank = pe_positions_shape(r, &p->at, 1, &columns, size);
+    st = pe_output(out, "cos", dtype, rank, size, err);
+    st = st ? st : pe_output(out, "sin", dtype, rank, size, err);
+    return st || !t ? st : pe_output(out, "positions", PE_int64, t->rank, t->shape, err);
+}
+
+/* Frequencies, cosines and sines of a row, a row of the table. */
+static uint64_t scratch(size_t pairs) { return pairs * (sizeof(pe_dd) + 4 * sizeof(double)); }
+
+static void cost(const posenc_request *r, posenc_cost *out)
+{
+    const rope *p = r->params;
+    const size_t pairs = pe_rotary_pairs(&p->rotary);
+    const double n = (double)pe_positions_count(r, &p->at);
+    out->ns = pe_rotary_ns(&p->rotary, single(p)) + n * (60 + 35 * (double)pairs);
+    out->scratch = scratch(pairs);
+}
+
+/* ---- compute ---- */
+
+static void scalars(const posenc_request *r, posenc_result *out, pe_dd attention)
+{
+    const pe_rotary *p = &((const rope *)r->params)->rotary;
+    *(double *)pe_tensor(out, "attention_factor")->data = attention.hi;
+    *(double *)pe_tensor(out, "softmax_scale_multiplier")->data = pe_rotary_softmax(p);
+    if (p->rope_type != PE_ROPE_LONGROPE)
+        return;
+    *(int64_t *)pe_tensor(out, "long_factor_used")->data = pe_rotary_long(p);
+    if (pe_rotary_long(p))
+        pe_warn(
+            out,
+            "long_factor is used: seq_len %lld is above original_max_position_embeddings %lld; tables of shorter lengths "
+            "have other frequencies, so keys cached with them do not fit",
+            (long long)p->seq_len, (long long)p->original_max_position_embeddings);
+}
+
+static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
+{
+    const rope *p = r->params;
+    const pe_rotary_layout layout = (pe_rotary_layout)p->layout;
+    const posenc_tensor *inv_freq = pe_tensor(out, "inv_freq"), *cosines = pe_tensor(out, "cos"),
+                        *sines = pe_tensor(out, "sin"), *tokens = pe_tensor(out, "positions");
+    const size_t n = pe_rotary_pairs(&p->rotary), columns = (size_t)pe_rotary_columns(layout, n);
+    const pe_dd attention = pe_rotary_attention(r, &p->rotary);
+    pe_pace pace = { .ctx = ctx };
+    pe_dd *w = malloc(scratch(n));
+    if (!w)
+        return pe_no_memory("memory", err);
+    double *c = (double *)(w + n), *s = c + n, *row = s + n;
+
+    scalars(r, out, attention);
+    posenc_status st = pe_rotary_frequencies(&p->rotary, single(p), w, ctx);
+    for (size_t j = 0; !st && j < n; j++)
+        c[j] = w[j].hi;
+    if (!st)
+        posenc_convert(inv_freq->dtype, inv_freq->data, c, n);
+    if (!st && cosines) {
+        const pe_source source = pe_positions_source(r, &p->at, tokens ? tokens->data : NULL);
+        const size_t size = columns * posenc_dtype_size(cosines->dtype);
+        for (int64_t i = 0, rows_n = pe_positions_count(r, &p->at); i < rows_n; i++) {
+            if ((st = pe_rotary_turn(w, n, pe_position(&source, i), attention, single(p), c, s, &pace)))
+                break;
+            pe_rotary_lay(layout, n, c, row);
+            posenc_convert(cosines->dtype, (char *)cosines->data + (size_t)i * size, row, columns);
+            pe_rotary_lay(layout, n, s, row);
+            posenc_convert(sines->dtype, (char *)sines->data + (size_t)i * size, row, columns);
+        }
+    }
+    free(w);
+    return st;
+}
+
+/* ---- descriptor ---- */
+
+const posenc_encoding pe_rope = {
+    .name = "rope",
+    .family = "rotary",
+    .title = "rotary positions: frequencies, cosines and sines",
+    .source = "Su et al. 2021, RoFormer, arXiv:2104.09864, section 3.2.2; scalings as transformers, modeling_rope_utils.py",
+    .formula =
+        "r = int(head_dim partial_rotary_factor), inv_freq[j] = rope_theta^(-2j/r), j = 0 .. r/2 - 1, scaled by rope_type\n"
+        "cos, sin = attention_factor cos(position inv_freq[j]), attention_factor sin(position inv_freq[j])",
+    .example = "preset=llama-3.1-8b&num_positions=4",
+    .revision = 1,
+    .input = PE_NO_INPUT,
+    PE_TABLE(rope, rows),
+    .outputs = outputs,
+    .noutputs = PE_LEN(outputs),
+    .check = check,
+    .shape = shape,
+    .cost = cost,
+    .compute = compute,
+};
