@@ -32,7 +32,7 @@ X(rope)
 /*! X(mrope) */
 /*! X(mrope_index) */
 /*! X(xpos) */
-/*! X(rope_apply) */
+X(rope_apply)
 /*! X(rope_permute) */
 /*! X(attention_temperature) */
 /*! X(no_rope_layers) */

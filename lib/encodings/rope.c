@@ -36,16 +36,7 @@ static const posenc_param rows[] = {
 };
 
 static const posenc_output outputs[] = {
-    { .name = "inv_freq", .shape = "[pairs]", .doc = "angle per position of each pair" },
-    { .name = "attention_factor", .shape = "[1]", .dtype = "float64", .doc = "what cos and sin are multiplied by already" },
-    { .name = "softmax_scale_multiplier",
-      .shape = "[1]",
-      .dtype = "float64",
-      .doc = "what the model multiplies 1 / sqrt(head_dim) by: m(mscale_all_dim)^2 of DeepSeek's yarn, otherwise 1" },
-    { .name = "long_factor_used",
-      .shape = "[1]",
-      .dtype = "int64",
-      .doc = "with longrope: 1 where the frequencies are those of long_factor, 0 where of short_factor" },
+    PE_ROTARY_OUTPUTS,
     { .name = "cos",
       .shape = "[num_positions, columns]",
       .doc = "with positions; of tokens [L, columns] or [B, L, columns]; columns: 2 pairs, or pairs where unduplicated" },
@@ -78,13 +69,8 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     const rope *p = r->params;
     const posenc_dtype dtype = (posenc_dtype)r->common.dtype;
     const posenc_tensor *t = pe_positions_tokens(r, &p->at);
-    const int64_t one = 1, pairs = (int64_t)pe_rotary_pairs(&p->rotary),
-                  columns = pe_rotary_columns((pe_rotary_layout)p->layout, pe_rotary_pairs(&p->rotary));
-    posenc_status st = pe_output(out, "inv_freq", dtype, 1, &pairs, err);
-    st = st ? st : pe_output(out, "attention_factor", PE_float64, 1, &one, err);
-    st = st ? st : pe_output(out, "softmax_scale_multiplier", PE_float64, 1, &one, err);
-    if (!st && p->rotary.rope_type == PE_ROPE_LONGROPE)
-        st = pe_output(out, "long_factor_used", PE_int64, 1, &one, err);
+    const int64_t columns = pe_rotary_columns((pe_rotary_layout)p->layout, pe_rotary_pairs(&p->rotary));
+    posenc_status st = pe_rotary_shape(r, &p->rotary, out, err);
     if (st || !pe_positions_given(r, &p->at))
         return st;
     int64_t size[PE_MAX_RANK];
@@ -108,28 +94,12 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 /* ---- compute ---- */
 
-static void scalars(const posenc_request *r, posenc_result *out, pe_dd attention)
-{
-    const pe_rotary *p = &((const rope *)r->params)->rotary;
-    *(double *)pe_tensor(out, "attention_factor")->data = attention.hi;
-    *(double *)pe_tensor(out, "softmax_scale_multiplier")->data = pe_rotary_softmax(p);
-    if (p->rope_type != PE_ROPE_LONGROPE)
-        return;
-    *(int64_t *)pe_tensor(out, "long_factor_used")->data = pe_rotary_long(p);
-    if (pe_rotary_long(p))
-        pe_warn(
-            out,
-            "long_factor is used: seq_len %lld is above original_max_position_embeddings %lld; tables of shorter lengths "
-            "have other frequencies, so keys cached with them do not fit",
-            (long long)p->seq_len, (long long)p->original_max_position_embeddings);
-}
-
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const rope *p = r->params;
     const pe_rotary_layout layout = (pe_rotary_layout)p->layout;
-    const posenc_tensor *inv_freq = pe_tensor(out, "inv_freq"), *cosines = pe_tensor(out, "cos"),
-                        *sines = pe_tensor(out, "sin"), *tokens = pe_tensor(out, "positions");
+    const posenc_tensor *cosines = pe_tensor(out, "cos"), *sines = pe_tensor(out, "sin"),
+                        *tokens = pe_tensor(out, "positions");
     const size_t n = pe_rotary_pairs(&p->rotary), columns = (size_t)pe_rotary_columns(layout, n);
     const pe_dd attention = pe_rotary_attention(r, &p->rotary);
     pe_pace pace = { .ctx = ctx };
@@ -138,12 +108,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         return pe_no_memory("memory", err);
     double *c = (double *)(w + n), *s = c + n, *row = s + n;
 
-    scalars(r, out, attention);
     posenc_status st = pe_rotary_frequencies(&p->rotary, single(p), w, ctx);
-    for (size_t j = 0; !st && j < n; j++)
-        c[j] = w[j].hi;
     if (!st)
-        posenc_convert(inv_freq->dtype, inv_freq->data, c, n);
+        pe_rotary_fill(r, &p->rotary, w, row, out);
     if (!st && cosines) {
         const pe_source source = pe_positions_source(r, &p->at, tokens ? tokens->data : NULL);
         const size_t size = columns * posenc_dtype_size(cosines->dtype);

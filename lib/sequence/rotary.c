@@ -792,3 +792,98 @@ void pe_rotary_lay(pe_rotary_layout l, size_t n, const double *pair, double *row
     for (size_t j = 0; j < n; j++)
         row[pe_rotary_first(l, j)] = row[pe_rotary_second(l, n, j)] = pair[j];
 }
+
+/* ---- outputs ---- */
+
+posenc_status pe_rotary_shape(const posenc_request *r, const pe_rotary *p, posenc_result *out, posenc_error *err)
+{
+    const int64_t one = 1, pairs = (int64_t)pe_rotary_pairs(p);
+    posenc_status st = pe_output(out, "inv_freq", (posenc_dtype)r->common.dtype, 1, &pairs, err);
+    st = st ? st : pe_output(out, "attention_factor", PE_float64, 1, &one, err);
+    st = st ? st : pe_output(out, "softmax_scale_multiplier", PE_float64, 1, &one, err);
+    return st || p->rope_type != PE_ROPE_LONGROPE ? st : pe_output(out, "long_factor_used", PE_int64, 1, &one, err);
+}
+
+void pe_rotary_fill(const posenc_request *r, const pe_rotary *p, const pe_dd *w, double *row, posenc_result *out)
+{
+    const size_t n = pe_rotary_pairs(p);
+    const posenc_tensor *inv_freq = pe_tensor(out, "inv_freq");
+    for (size_t j = 0; j < n; j++)
+        row[j] = w[j].hi;
+    posenc_convert(inv_freq->dtype, inv_freq->data, row, n);
+    *(double *)pe_tensor(out, "attention_factor")->data = pe_rotary_attention(r, p).hi;
+    *(double *)pe_tensor(out, "softmax_scale_multiplier")->data = pe_rotary_softmax(p);
+    if (p->rope_type == PE_ROPE_LONGROPE)
+        *(int64_t *)pe_tensor(out, "long_factor_used")->data = pe_rotary_long(p);
+    if (pe_rotary_long(p))
+        pe_warn(out,
+                "long_factor is used: seq_len %lld is above original_max_position_embeddings %lld; shorter tables have "
+                "other frequencies, so keys cached with them do not fit",
+                (long long)p->seq_len, (long long)p->original_max_position_embeddings);
+}
+
+/* ---- turning vectors ---- */
+
+const char *const pe_rotary_orders[] = { "head_position_dim", "position_head_dim", NULL };
+
+void pe_rotary_vector(const pe_rotary_turner *t, const double *c, const double *s, const double *c2, const double *s2,
+                      const double *x, double *out)
+{
+    memcpy(out, x, t->start * sizeof *x);
+    memcpy(out + t->start + 2 * t->pairs, x + t->start + 2 * t->pairs, (t->head_dim - t->start - 2 * t->pairs) * sizeof *x);
+    for (size_t j = 0; j < t->pairs; j++) {
+        const double x1 = x[t->start + pe_rotary_first(t->in, j)], x2 = x[t->start + pe_rotary_second(t->in, t->pairs, j)];
+        double *y1 = &out[t->start + pe_rotary_first(t->out, j)],
+               *y2 = &out[t->start + pe_rotary_second(t->out, t->pairs, j)];
+        if (t->single) {
+            const float f1 = (float)x1, f2 = (float)x2;
+            const float a = f1 * (float)c[j], b = f2 * (float)s[j], d = f2 * (float)c2[j], e = f1 * (float)s2[j];
+            *y1 = (double)(a - b);
+            *y2 = (double)(d + e);
+        } else {
+            *y1 = x1 * c[j] - x2 * s[j];
+            *y2 = x2 * c2[j] + x1 * s2[j];
+        }
+    }
+}
+
+pe_rotary_axes pe_rotary_axes_of(const posenc_tensor *t, int order)
+{
+    const int64_t *end = t->shape + t->rank - 1; /* head_dim */
+    pe_rotary_axes a = { .batch = t->rank > 3 ? t->shape[0] : 1, .heads = 1 };
+    if (order == PE_HEAD_POSITION_DIM) {
+        a.positions = end[-1];
+        a.heads = t->rank > 2 ? end[-2] : 1;
+        a.of_position = 1;
+        a.of_head = a.positions;
+    } else {
+        a.positions = end[-2];
+        a.heads = end[-1];
+        a.of_position = a.heads;
+        a.of_head = 1;
+    }
+    a.of_batch = a.positions * a.heads;
+    return a;
+}
+
+bool pe_rotary_heads(const posenc_tensor *t, int order, const posenc_tensor *tokens, int64_t positions, int64_t head_dim,
+                     posenc_error *err)
+{
+    const bool first = order == PE_HEAD_POSITION_DIM, batched = tokens && tokens->rank == 2;
+    const int64_t n = batched ? tokens->shape[1] : positions, b = batched ? tokens->shape[0] : -1;
+    const int64_t two[] = { n, head_dim }, three[] = { first ? -1 : n, first ? n : -1, head_dim },
+                  four[] = { b, three[0], three[1], head_dim };
+    posenc_short words = posenc_text(first ? "[%sheads, %lld, %lld]%s" : "[%s%lld, heads, %lld]%s", batched ? "B, " : "",
+                                     (long long)n, (long long)head_dim, batched ? ", B as the tokens" : ", or with a batch");
+    if (first && !batched && t->rank == 2)
+        return pe_tensor_shaped(t, 2, two, words.s, err);
+    if (!batched && t->rank == 3)
+        return pe_tensor_shaped(t, 3, three, words.s, err);
+    return pe_tensor_shaped(t, 4, four, words.s, err);
+}
+
+double pe_rotary_most(posenc_dtype dtype, bool single, double attention)
+{
+    const double most = dtype == PE_float16 ? 65504 : dtype == PE_float64 && !single ? 1e300 : 3e38;
+    return most / (1.5 * (attention > 1 ? attention : 1)); /* the sum of two channels: sqrt(2) times one at most */
+}

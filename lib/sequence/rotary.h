@@ -162,6 +162,22 @@ posenc_status pe_rotary_frequencies(const pe_rotary *p, bool single, pe_dd *w, c
 posenc_status pe_rotary_turn(const pe_dd *w, size_t n, double position, pe_dd attention, bool single, double *cosine,
                              double *sine, pe_pace *pace);
 
+/* ---- outputs that every rotary encoding has ---- */
+
+/* clang-format off */
+#define PE_ROTARY_OUTPUTS                                                                                                  \
+    { .name = "inv_freq", .shape = "[pairs]", .doc = "angle per position of each pair" },                                  \
+    { .name = "attention_factor", .shape = "[1]", .dtype = "float64",                                                      \
+      .doc = "what cos and sin are multiplied by already" },                                                               \
+    { .name = "softmax_scale_multiplier", .shape = "[1]", .dtype = "float64",                                              \
+      .doc = "what the model multiplies 1 / sqrt(head_dim) by: m(mscale_all_dim)^2 of DeepSeek's yarn, otherwise 1" },     \
+    { .name = "long_factor_used", .shape = "[1]", .dtype = "int64",                                                        \
+      .doc = "with longrope: 1 where the frequencies are those of long_factor, 0 where of short_factor" }
+/* clang-format on */
+posenc_status pe_rotary_shape(const posenc_request *r, const pe_rotary *p, posenc_result *out, posenc_error *err);
+/* Fills them; `row` has room for the pairs. Warns where long_factor is used. */
+void pe_rotary_fill(const posenc_request *r, const pe_rotary *p, const pe_dd *w, double *row, posenc_result *out);
+
 /* ---- tables ---- */
 
 static inline bool pe_rotary_once(pe_rotary_layout l) { return l >= PE_ROTARY_HALF_ONCE; }
@@ -178,5 +194,33 @@ static inline size_t pe_rotary_second(pe_rotary_layout l, size_t pairs, size_t j
 }
 /* One value a pair (n) into the columns of a row. */
 void pe_rotary_lay(pe_rotary_layout l, size_t n, const double *pair, double *row);
+
+/* ---- turning vectors ---- */
+
+/* Which channels of a head are turned, and where they go. */
+typedef struct pe_rotary_turner {
+    size_t head_dim, pairs, start; /* channels start .. start + 2 pairs - 1 turn, the others pass */
+    pe_rotary_layout in, out;      /* the order of the channels that turn */
+    bool single;                   /* each product and sum rounded to float32 */
+} pe_rotary_turner;
+
+/* out = x turned; (head_dim) both. Of pair j the first channel takes c[j], s[j], the second c2[j], s2[j] (as a rule the
+ * same arrays):  x1 c - x2 s,  x2 c2 + x1 s2. */
+void pe_rotary_vector(const pe_rotary_turner *t, const double *c, const double *s, const double *c2, const double *s2,
+                      const double *x, double *out);
+
+/* The axes of a tensor of heads: [heads, N, head_dim] or [N, heads, head_dim], with a batch in front or without. */
+typedef struct pe_rotary_axes {
+    int64_t batch, heads, positions;
+    int64_t of_batch, of_head, of_position; /* vectors from one to the next */
+} pe_rotary_axes;
+enum { PE_HEAD_POSITION_DIM, PE_POSITION_HEAD_DIM };
+extern const char *const pe_rotary_orders[]; /* head_position_dim, position_head_dim */
+/* Whether `t` has such axes: of `positions`, or, where the positions are [B, L], of B batches of L. False after a fault. */
+bool pe_rotary_heads(const posenc_tensor *t, int order, const posenc_tensor *tokens, int64_t positions, int64_t head_dim,
+                     posenc_error *err);
+pe_rotary_axes pe_rotary_axes_of(const posenc_tensor *t, int order);
+/* The largest magnitude of an element that stays finite in `dtype` when turned and multiplied by `attention`. */
+double pe_rotary_most(posenc_dtype dtype, bool single, double attention);
 
 #endif
