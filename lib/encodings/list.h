@@ -29,7 +29,7 @@ X(rope)
 /*! X(rope_2d) */
 /*! X(rope_nd) */
 /*! X(rope_2d_mixed) */
-/*! X(mrope) */
+X(mrope)
 /*! X(mrope_index) */
 /*! X(xpos) */
 X(rope_apply)
