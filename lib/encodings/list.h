@@ -31,11 +31,11 @@ X(rope)
 /*! X(rope_2d_mixed) */
 X(mrope)
 /*! X(mrope_index) */
-/*! X(xpos) */
+X(xpos)
 X(rope_apply)
-/*! X(rope_permute) */
-/*! X(attention_temperature) */
-/*! X(no_rope_layers) */
+X(rope_permute)
+X(attention_temperature)
+X(no_rope_layers)
 /* relative */
 /*! X(alibi) */
 X(alibi_slopes)
