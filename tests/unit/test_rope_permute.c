@@ -80,7 +80,7 @@ END_TEST
 START_TEST(same_scores)
 {
     posenc_answer w = answer_of("head_dim=8&dtype=float64&weight=[3,1,4,1,5,9,2,6]");
-    char query[400], v[200] = "";
+    char query[700], v[200] = "";
     for (int64_t i = 0; i < 8; i++)
         snprintf(v + strlen(v), sizeof v - strlen(v), "%s%g", i ? "," : "", element(&w, "weight", i));
     double score[2] = { 0, 0 };
