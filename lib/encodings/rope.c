@@ -80,16 +80,20 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return st || !t ? st : pe_output(out, "positions", PE_int64, t->rank, t->shape, err);
 }
 
-/* Frequencies, cosines and sines of a row, a row of the table. */
-static uint64_t scratch(size_t pairs) { return pairs * (sizeof(pe_dd) + 4 * sizeof(double)); }
+/* Frequencies, cosines and sines of a row, a row of the table, and what makes rows. */
+static uint64_t scratch(const posenc_request *r)
+{
+    const rope *p = r->params;
+    return pe_rotary_pairs(&p->rotary) * (sizeof(pe_dd) + 4 * sizeof(double)) +
+           pe_rotary_spin_size(r, &p->rotary, single(p));
+}
 
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const rope *p = r->params;
-    const size_t pairs = pe_rotary_pairs(&p->rotary);
     const double n = (double)pe_positions_count(r, &p->at);
-    out->ns = pe_rotary_ns(&p->rotary, single(p)) + n * (60 + 35 * (double)pairs);
-    out->scratch = scratch(pairs);
+    out->ns = pe_rotary_ns(&p->rotary, single(p)) + n * pe_rotary_spin_ns(r, &p->rotary, single(p));
+    out->scratch = scratch(r);
 }
 
 /* ---- compute ---- */
@@ -98,12 +102,11 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 {
     const rope *p = r->params;
     const pe_rotary_layout layout = (pe_rotary_layout)p->layout;
-    const posenc_tensor *cosines = pe_tensor(out, "cos"), *sines = pe_tensor(out, "sin"),
-                        *tokens = pe_tensor(out, "positions");
-    const size_t n = pe_rotary_pairs(&p->rotary), columns = (size_t)pe_rotary_columns(layout, n);
-    const pe_dd attention = pe_rotary_attention(r, &p->rotary);
+    const posenc_tensor *tokens = pe_tensor(out, "positions");
+    posenc_tensor *cosines = pe_tensor(out, "cos"), *sines = pe_tensor(out, "sin");
+    const size_t n = pe_rotary_pairs(&p->rotary);
     pe_pace pace = { .ctx = ctx };
-    pe_dd *w = malloc(scratch(n));
+    pe_dd *w = malloc(scratch(r));
     if (!w)
         return pe_no_memory("memory", err);
     double *c = (double *)(w + n), *s = c + n, *row = s + n;
@@ -113,14 +116,12 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         pe_rotary_fill(r, &p->rotary, w, row, out);
     if (!st && cosines) {
         const pe_source source = pe_positions_source(r, &p->at, tokens ? tokens->data : NULL);
-        const size_t size = columns * posenc_dtype_size(cosines->dtype);
+        pe_rotary_spin spin = pe_rotary_spin_begin(r, &p->rotary, single(p), w, row + 2 * n);
         for (int64_t i = 0, rows_n = pe_positions_count(r, &p->at); i < rows_n; i++) {
-            if ((st = pe_rotary_turn(w, n, pe_position(&source, i), attention, single(p), c, s, &pace)))
+            if ((st = pe_rotary_spin_row(&spin, pe_position(&source, i), c, s, &pace)))
                 break;
-            pe_rotary_lay(layout, n, c, row);
-            posenc_convert(cosines->dtype, (char *)cosines->data + (size_t)i * size, row, columns);
-            pe_rotary_lay(layout, n, s, row);
-            posenc_convert(sines->dtype, (char *)sines->data + (size_t)i * size, row, columns);
+            pe_rotary_write(layout, n, c, row, cosines, i);
+            pe_rotary_write(layout, n, s, row, sines, i);
         }
     }
     free(w);

@@ -131,11 +131,12 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return st || !t ? st : pe_output(out, "positions", PE_int64, t->rank, t->shape, err);
 }
 
-/* Frequencies, cosines and sines of a position, a row of the table, a vector before and after. */
-static uint64_t scratch(const rope_apply *p)
+/* Frequencies, cosines and sines of a position, a row of the table, a vector before and after, and what makes rows. */
+static uint64_t scratch(const posenc_request *r)
 {
+    const rope_apply *p = r->params;
     return pe_rotary_pairs(&p->rotary) * (sizeof(pe_dd) + 4 * sizeof(double)) +
-           (uint64_t)p->rotary.head_dim * 2 * sizeof(double);
+           (uint64_t)p->rotary.head_dim * 2 * sizeof(double) + pe_rotary_spin_size(r, &p->rotary, single(p));
 }
 
 static double elements(const posenc_request *r, const char *name, const posenc_tensor *t)
@@ -146,10 +147,10 @@ static double elements(const posenc_request *r, const char *name, const posenc_t
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const rope_apply *p = r->params;
-    const double n = (double)pe_positions_count(r, &p->at), pairs = (double)pe_rotary_pairs(&p->rotary);
-    out->ns = pe_rotary_ns(&p->rotary, single(p)) + n * (100 + 35 * pairs) +
+    const double n = (double)pe_positions_count(r, &p->at);
+    out->ns = pe_rotary_ns(&p->rotary, single(p)) + n * pe_rotary_spin_ns(r, &p->rotary, single(p)) +
               10 * (elements(r, "q", &p->q) + elements(r, "k", &p->k));
-    out->scratch = scratch(p);
+    out->scratch = scratch(r);
 }
 
 /* ---- compute ---- */
@@ -157,6 +158,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 typedef struct turning {
     const rope_apply *p;
     pe_rotary_turner turner;
+    pe_rotary_spin spin;
     double *c, *s, *row, *before, *after;
     pe_pace pace;
 } turning;
@@ -180,25 +182,21 @@ static posenc_status turn_heads(turning *t, const posenc_tensor *from, posenc_te
     return st;
 }
 
-static posenc_status turn_all(const posenc_request *r, turning *t, const pe_dd *w, posenc_result *out)
+static posenc_status turn_all(const posenc_request *r, turning *t, posenc_result *out)
 {
     const rope_apply *p = t->p;
-    const posenc_tensor *tokens = pe_positions_tokens(r, &p->at), *cosines = pe_tensor(out, "cos"),
-                        *sines = pe_tensor(out, "sin");
+    const posenc_tensor *tokens = pe_positions_tokens(r, &p->at);
+    posenc_tensor *cosines = pe_tensor(out, "cos"), *sines = pe_tensor(out, "sin");
     posenc_tensor *q = pe_given(r, "q") ? pe_tensor(out, "q") : NULL, *k = pe_given(r, "k") ? pe_tensor(out, "k") : NULL;
     const pe_source source = pe_positions_source(r, &p->at, tokens ? pe_tensor(out, "positions")->data : NULL);
     const bool batched = tokens && tokens->rank == 2;
-    const size_t n = t->turner.pairs, columns = (size_t)pe_rotary_columns(table_layout(p), n),
-                 size = columns * posenc_dtype_size(cosines->dtype);
-    const pe_dd attention = pe_rotary_attention(r, &p->rotary);
+    const size_t n = t->turner.pairs;
     posenc_status st = PE_OK;
     for (int64_t i = 0, end = pe_positions_count(r, &p->at); i < end && !st; i++) {
-        if ((st = pe_rotary_turn(w, n, pe_position(&source, i), attention, t->turner.single, t->c, t->s, &t->pace)))
+        if ((st = pe_rotary_spin_row(&t->spin, pe_position(&source, i), t->c, t->s, &t->pace)))
             break;
-        pe_rotary_lay(table_layout(p), n, t->c, t->row);
-        posenc_convert(cosines->dtype, (char *)cosines->data + (size_t)i * size, t->row, columns);
-        pe_rotary_lay(table_layout(p), n, t->s, t->row);
-        posenc_convert(sines->dtype, (char *)sines->data + (size_t)i * size, t->row, columns);
+        pe_rotary_write(table_layout(p), n, t->c, t->row, cosines, i);
+        pe_rotary_write(table_layout(p), n, t->s, t->row, sines, i);
         if (q)
             st = turn_heads(t, &p->q, q, i, batched);
         if (k && !st)
@@ -211,7 +209,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 {
     const rope_apply *p = r->params;
     const size_t n = pe_rotary_pairs(&p->rotary), d = (size_t)p->rotary.head_dim;
-    pe_dd *w = malloc(scratch(p));
+    pe_dd *w = malloc(scratch(r));
     if (!w)
         return pe_no_memory("memory", err);
     double *c = (double *)(w + n);
@@ -223,6 +221,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                     .in = (pe_rotary_layout)p->layout,
                     .out = (pe_rotary_layout)p->output_layout,
                     .single = single(p) },
+        .spin = pe_rotary_spin_begin(r, &p->rotary, single(p), w, c + 4 * n + 2 * d),
         .c = c,
         .s = c + n,
         .row = c + 2 * n,
@@ -233,7 +232,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     posenc_status st = pe_rotary_frequencies(&p->rotary, single(p), w, ctx);
     if (!st) {
         pe_rotary_fill(r, &p->rotary, w, t.row, out);
-        st = turn_all(r, &t, w, out);
+        st = turn_all(r, &t, out);
     }
     free(w);
     return st;

@@ -437,6 +437,13 @@ bool pe_rotary_long(const pe_rotary *p)
     return p->rope_type == PE_ROPE_LONGROPE && p->seq_len > p->original_max_position_embeddings;
 }
 
+/* Pairs whose frequency is not 0. */
+static size_t turning(const pe_rotary *p)
+{
+    return p->rope_type == PE_ROPE_PROPORTIONAL ? (size_t)floor(p->partial_rotary_factor * (double)p->head_dim / 2)
+                                                : pe_rotary_pairs(p);
+}
+
 /* 0.1 k ln(factor) + 1 */
 static pe_dd mscale(double factor, double k)
 {
@@ -625,7 +632,7 @@ static void scale_rung(ladder *l, size_t j, mpfr_t rung)
 static void set_ladder(ladder *l, const pe_rotary *p)
 {
     l->p = p;
-    l->turning = (size_t)floor(p->partial_rotary_factor * (double)p->head_dim / 2);
+    l->turning = turning(p);
     l->divisors = p->rope_type != PE_ROPE_LONGROPE ? NULL : pe_rotary_long(p) ? p->long_factor.v : p->short_factor.v;
     mpfr_inits2(BITS, l->low, l->high, l->span, l->turns, l->g, (mpfr_ptr)NULL);
     if (p->rope_type == PE_ROPE_YARN)
@@ -783,14 +790,70 @@ posenc_status pe_rotary_turn(const pe_dd *w, size_t n, double position, pe_dd at
     return pe_pace_add(pace, 100);
 }
 
+static bool fast(const posenc_request *r, bool single) { return !single && r->common.dtype != PE_float64; }
+
+uint64_t pe_rotary_spin_size(const posenc_request *r, const pe_rotary *p, bool single)
+{
+    return fast(r, single) ? pe_rotor_size(turning(p)) : 0;
+}
+
+pe_rotary_spin pe_rotary_spin_begin(const posenc_request *r, const pe_rotary *p, bool single, const pe_dd *w, void *storage)
+{
+    pe_rotary_spin s = { .w = w,
+                         .pairs = pe_rotary_pairs(p),
+                         .turning = turning(p),
+                         .attention = pe_rotary_attention(r, p),
+                         .single = single,
+                         .fast = fast(r, single) };
+    if (s.fast)
+        s.rotor = pe_rotor_begin(w, s.turning, storage);
+    return s;
+}
+
+posenc_status pe_rotary_spin_row(pe_rotary_spin *s, double position, double *cosine, double *sine, pe_pace *pace)
+{
+    if (!s->fast)
+        return pe_rotary_turn(s->w, s->pairs, position, s->attention, s->single, cosine, sine, pace);
+    posenc_status st = pe_rotor_row(&s->rotor, position, sine, cosine, pace);
+    if (st)
+        return st;
+    for (size_t j = s->turning; j < s->pairs; j++) {
+        cosine[j] = 1;
+        sine[j] = 0;
+    }
+    for (size_t j = 0; j < s->pairs && s->attention.hi != 1; j++) {
+        cosine[j] *= s->attention.hi;
+        sine[j] *= s->attention.hi;
+    }
+    return pe_pace_add(pace, 60 + (int64_t)s->pairs * 2);
+}
+
+double pe_rotary_spin_ns(const posenc_request *r, const pe_rotary *p, bool single)
+{
+    return 100 + (fast(r, single) ? 6 : 22) * (double)pe_rotary_pairs(p);
+}
+
 void pe_rotary_lay(pe_rotary_layout l, size_t n, const double *pair, double *row)
 {
-    if (pe_rotary_once(l)) {
-        memcpy(row, pair, n * sizeof *row);
+    memcpy(row, pair, n * sizeof *row);
+    if (l == PE_ROTARY_HALF)
+        memcpy(row + n, pair, n * sizeof *row);
+    else if (l == PE_ROTARY_INTERLEAVED)
+        pe_zip(pair, pair, n, row);
+}
+
+void pe_rotary_write(pe_rotary_layout l, size_t n, const double *pair, double *row, posenc_tensor *to, int64_t index)
+{
+    const size_t size = n * posenc_dtype_size(to->dtype);
+    char *dst = (char *)to->data + (size_t)index * size * (pe_rotary_once(l) ? 1 : 2);
+    if (l == PE_ROTARY_INTERLEAVED) {
+        pe_zip(pair, pair, n, row);
+        posenc_convert(to->dtype, dst, row, 2 * n);
         return;
     }
-    for (size_t j = 0; j < n; j++)
-        row[pe_rotary_first(l, j)] = row[pe_rotary_second(l, n, j)] = pair[j];
+    posenc_convert(to->dtype, dst, pair, n);
+    if (l == PE_ROTARY_HALF)
+        memcpy(dst + size, dst, size);
 }
 
 /* ---- outputs ---- */

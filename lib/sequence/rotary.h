@@ -24,6 +24,7 @@
 #include "core/pace.h"
 #include "core/params.h"
 #include "sequence/positions.h"
+#include "sequence/rotor.h"
 #include "sequence/sines.h"
 
 typedef enum pe_rope_type {
@@ -162,6 +163,19 @@ posenc_status pe_rotary_frequencies(const pe_rotary *p, bool single, pe_dd *w, c
 posenc_status pe_rotary_turn(const pe_dd *w, size_t n, double position, pe_dd attention, bool single, double *cosine,
                              double *sine, pe_pace *pace);
 
+/* The same for row after row: by a rotor where float32 or less is asked for, exactly for float64, or in float32 steps. */
+typedef struct pe_rotary_spin {
+    const pe_dd *w;
+    size_t pairs, turning; /* pairs; those whose frequency is not 0 */
+    pe_dd attention;
+    bool single, fast;
+    pe_rotor rotor;
+} pe_rotary_spin;
+uint64_t pe_rotary_spin_size(const posenc_request *r, const pe_rotary *p, bool single); /* bytes of storage */
+pe_rotary_spin pe_rotary_spin_begin(const posenc_request *r, const pe_rotary *p, bool single, const pe_dd *w, void *storage);
+posenc_status pe_rotary_spin_row(pe_rotary_spin *s, double position, double *cosine, double *sine, pe_pace *pace);
+double pe_rotary_spin_ns(const posenc_request *r, const pe_rotary *p, bool single); /* cost of a row with its writing */
+
 /* ---- outputs that every rotary encoding has ---- */
 
 /* clang-format off */
@@ -194,6 +208,8 @@ static inline size_t pe_rotary_second(pe_rotary_layout l, size_t pairs, size_t j
 }
 /* One value a pair (n) into the columns of a row. */
 void pe_rotary_lay(pe_rotary_layout l, size_t n, const double *pair, double *row);
+/* Such a row as row number `index` of a table; `row` (2n) is scratch. */
+void pe_rotary_write(pe_rotary_layout l, size_t n, const double *pair, double *row, posenc_tensor *to, int64_t index);
 
 /* ---- turning vectors ---- */
 
