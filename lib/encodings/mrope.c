@@ -249,7 +249,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 {
     const mrope *p = r->params;
     const double n = placed(r) ? (double)length_of(r, p) : 0, pairs = (double)pe_rotary_pairs(&p->rotary);
-    out->ns = pe_rotary_ns(&p->rotary, single(p)) + n * (200 + (double)axes_of(r, p) * 45 * pairs) +
+    out->ns = pe_rotary_ns(&p->rotary, single(p)) + n * (200 + (double)axes_of(r, p) * 15 * pairs) +
               10 * (elements(r, "q", &p->q) + elements(r, "k", &p->k));
     out->scratch = scratch(r, p);
 }

@@ -765,7 +765,7 @@ posenc_status pe_rotary_frequencies(const pe_rotary *p, bool single, pe_dd *w, c
 posenc_status pe_rotary_turn(const pe_dd *w, size_t n, double position, pe_dd attention, bool single, double *cosine,
                              double *sine, pe_pace *pace)
 {
-    enum { BLOCK = 64, STEPS = 35 }; /* about nanoseconds a pair */
+    enum { BLOCK = 64, STEPS = 20 }; /* about nanoseconds a pair */
     const bool plain = attention.hi == 1 && attention.lo == 0;
     pe_dd angle[BLOCK];
     posenc_status st;
@@ -830,7 +830,7 @@ posenc_status pe_rotary_spin_row(pe_rotary_spin *s, double position, double *cos
 
 double pe_rotary_spin_ns(const posenc_request *r, const pe_rotary *p, bool single)
 {
-    return 100 + (fast(r, single) ? 6 : 22) * (double)pe_rotary_pairs(p);
+    return 30 + (fast(r, single) ? 2.2 : 7) * (double)pe_rotary_pairs(p);
 }
 
 void pe_rotary_lay(pe_rotary_layout l, size_t n, const double *pair, double *row)
