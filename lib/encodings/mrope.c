@@ -45,7 +45,7 @@ typedef struct mrope {
     int preset;
     posenc_reals positions_t, positions_h, positions_w;
     posenc_tensor position_ids, q, k;
-    pe_rotary rotary;
+    pe_rope_params rotary;
     posenc_reals mrope_section;
     bool mrope_interleaved;
     int section_span, layout, compute_dtype;
@@ -63,8 +63,8 @@ static const posenc_param rows[] = {
       .doc = "instead of the three lists: [axes, N], 1 to 8 axes in the order of the sections (mrope_index has them)" },
     { PE_TENSOR(mrope, q), .flags = PE_OPTIONAL, .doc = "queries to turn, [heads, N, head_dim], or with a batch in front" },
     { PE_TENSOR(mrope, k), .flags = PE_OPTIONAL, .doc = "keys to turn, as q; they may have fewer heads" },
-    PE_ROTARY_ROWS(mrope, rotary),
-    { PE_REALS(mrope, mrope_section), .flags = PE_OPTIONAL, .min = 0, .max = PE_ROTARY_MAX_WIDTH,
+    PE_ROPE_ROWS(mrope, rotary),
+    { PE_REALS(mrope, mrope_section), .flags = PE_OPTIONAL, .min = 0, .max = PE_ROPE_MAX_WIDTH,
       .doc = "pairs of each section: whole numbers, at least one an axis, their sum half the rotary width; required" },
     { PE_BOOL(mrope, mrope_interleaved),
       .doc = "the pairs take the axes in turn (Qwen3-VL), not in runs (Qwen2-VL): three axes and three sections" },
@@ -72,7 +72,7 @@ static const posenc_param rows[] = {
       .doc =
           "pairs: the sections cut the pairs, and both channels of a pair have one axis; columns: twice as wide each they "
           "cut the columns of layout=half, and the two channels of a pair have two axes (HunYuan-VL's xdrope)" },
-    { PE_ENUM(mrope, layout), .names = pe_rotary_layouts, .def = PE_ROTARY_HALF,
+    { PE_ENUM(mrope, layout), .names = pe_rope_layouts, .def = PE_ROPE_HALF,
       .doc = "which channels turn together, and so the columns: half (Qwen), interleaved (GLM-4V), or each pair once" },
     { PE_ENUM(mrope, compute_dtype), .names = pe_compute_dtypes, .def = PE_COMPUTE_FLOAT64,
       .doc = "float64: exact frequencies and angles; float32: each step rounded to float32, as transformers does" },
@@ -89,7 +89,7 @@ static const posenc_output outputs[] = {
       .shape = "[axes, N, columns]",
       .doc = "all columns of each axis, as the model computes them first" },
     { .name = "sin_thw", .shape = "[axes, N, columns]", .doc = "as cos_thw" },
-    PE_ROTARY_OUTPUTS,
+    PE_ROPE_OUTPUTS,
 };
 
 /* ---- rules ---- */
@@ -140,9 +140,9 @@ static void check_positions(const posenc_request *r, const mrope *p, posenc_erro
                        p->positions_t.n);
 }
 
-static pe_rotary_reach reach_of(const posenc_request *r, const mrope *p)
+static pe_rope_reach reach_of(const posenc_request *r, const mrope *p)
 {
-    pe_rotary_reach reach = { .single = single(p) };
+    pe_rope_reach reach = { .single = single(p) };
     for (int64_t a = 0, n = placed(r) ? length_of(r, p) : 0; a < axes_of(r, p) && n; a++)
         for (int64_t i = 0; i < n; i++) {
             const double at = position(r, p, a, i);
@@ -156,7 +156,7 @@ static pe_rotary_reach reach_of(const posenc_request *r, const mrope *p)
 static void check_sections(const posenc_request *r, const mrope *p, posenc_error *err)
 {
     const posenc_reals *l = &p->mrope_section;
-    const size_t pairs = pe_rotary_pairs(&p->rotary);
+    const size_t pairs = pe_rope_pairs(&p->rotary);
     double sum = 0;
     if (!pe_given(r, "mrope_section")) {
         posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "mrope_section", "absent",
@@ -179,20 +179,20 @@ static void check_sections(const posenc_request *r, const mrope *p, posenc_error
                    (long long)axes);
     if (p->mrope_interleaved && axes != 3)
         pe_not_applicable(err, "mrope_interleaved", "true", "false, or three axes");
-    if (p->section_span == COLUMNS && (p->mrope_interleaved || p->layout != PE_ROTARY_HALF))
+    if (p->section_span == COLUMNS && (p->mrope_interleaved || p->layout != PE_ROPE_HALF))
         pe_not_applicable(err, "section_span", "columns", "pairs, or layout=half without mrope_interleaved");
 }
 
 static void check_vectors(const posenc_request *r, const char *name, const posenc_tensor *t, posenc_error *err)
 {
     const mrope *p = r->params;
-    const double most = pe_rotary_most((posenc_dtype)r->common.dtype, single(p), pe_rotary_attention(r, &p->rotary).hi);
+    const double most = pe_rope_most((posenc_dtype)r->common.dtype, single(p), pe_rope_attention(r, &p->rotary).hi);
     if (!pe_given(r, name))
         return;
     if (!placed(r))
         pe_not_applicable(err, name, "given without positions",
                           "positions_t, positions_h, positions_w or position_ids with it");
-    else if (pe_rotary_heads(t, PE_HEAD_POSITION_DIM, NULL, length_of(r, p), p->rotary.head_dim, err))
+    else if (pe_rope_heads(t, PE_HEAD_POSITION_DIM, NULL, length_of(r, p), p->rotary.head_dim, err))
         pe_tensor_within(t, -most, most, posenc_text("at most %.3g, so that the result is finite", most).s, err);
 }
 
@@ -201,10 +201,10 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     mrope *p = r->params;
     const posenc_given typed = p->given;
     if (pe_given(r, "preset"))
-        pe_rotary_preset(r, preset_queries[p->preset], err);
+        pe_rope_preset(r, preset_queries[p->preset], err);
     check_positions(r, p, err);
-    const pe_rotary_reach reach = err->n ? (pe_rotary_reach){ .single = single(p) } : reach_of(r, p);
-    pe_rotary_check(r, &p->rotary, typed, &reach, err);
+    const pe_rope_reach reach = err->n ? (pe_rope_reach){ .single = single(p) } : reach_of(r, p);
+    pe_rope_check(r, &p->rotary, typed, &reach, err);
     if (err->n)
         return err->status;
     check_sections(r, p, err);
@@ -224,19 +224,19 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
         st = pe_output(out, "k", dtype, p->k.rank, p->k.shape, err);
     if (!st && placed(r)) {
         const int64_t size[] = { axes_of(r, p), length_of(r, p),
-                                 pe_rotary_columns((pe_rotary_layout)p->layout, pe_rotary_pairs(&p->rotary)) };
+                                 pe_rope_columns((pe_rope_layout)p->layout, pe_rope_pairs(&p->rotary)) };
         st = pe_output(out, "cos", dtype, 2, size + 1, err);
         st = st ? st : pe_output(out, "sin", dtype, 2, size + 1, err);
         st = st ? st : pe_output(out, "cos_thw", dtype, 3, size, err);
         st = st ? st : pe_output(out, "sin_thw", dtype, 3, size, err);
     }
-    return st ? st : pe_rotary_shape(r, &p->rotary, out, err);
+    return st ? st : pe_rope_shape(r, &p->rotary, out, err);
 }
 
 /* Frequencies; cosines and sines of each axis and of both channels of the pairs; a row; a vector before and after; axes. */
 static uint64_t scratch(const posenc_request *r, const mrope *p)
 {
-    const uint64_t n = pe_rotary_pairs(&p->rotary), doubles = n * (2 * (uint64_t)axes_of(r, p) + 4 + 2);
+    const uint64_t n = pe_rope_pairs(&p->rotary), doubles = n * (2 * (uint64_t)axes_of(r, p) + 4 + 2);
     return n * sizeof(pe_dd) + (doubles + 2 * (uint64_t)p->rotary.head_dim) * sizeof(double) + 2 * n;
 }
 
@@ -248,8 +248,8 @@ static double elements(const posenc_request *r, const char *name, const posenc_t
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const mrope *p = r->params;
-    const double n = placed(r) ? (double)length_of(r, p) : 0, pairs = (double)pe_rotary_pairs(&p->rotary);
-    out->ns = pe_rotary_ns(&p->rotary, single(p)) + n * (200 + (double)axes_of(r, p) * 15 * pairs) +
+    const double n = placed(r) ? (double)length_of(r, p) : 0, pairs = (double)pe_rope_pairs(&p->rotary);
+    out->ns = pe_rope_ns(&p->rotary, single(p)) + n * (200 + (double)axes_of(r, p) * 15 * pairs) +
               10 * (elements(r, "q", &p->q) + elements(r, "k", &p->k));
     out->scratch = scratch(r, p);
 }
@@ -258,7 +258,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 typedef struct turning {
     const mrope *p;
-    pe_rotary_turner turner;
+    pe_rope_turner turner;
     int64_t axes;
     double *c, *s;             /* (axes, pairs) */
     double *c1, *s1, *c2, *s2; /* (pairs) of the first and second channels */
@@ -290,25 +290,25 @@ static void assign_axes(turning *t)
 /* Columns of a row, from the values of first and second channels. */
 static void write_row(const turning *t, const double *first, const double *second, posenc_tensor *to, int64_t index)
 {
-    const pe_rotary_layout layout = t->turner.in;
-    const size_t n = t->turner.pairs, columns = (size_t)pe_rotary_columns(layout, n),
+    const pe_rope_layout layout = t->turner.in;
+    const size_t n = t->turner.pairs, columns = (size_t)pe_rope_columns(layout, n),
                  size = columns * posenc_dtype_size(to->dtype);
-    pe_rotary_lay(layout, n, first, t->row);
+    pe_rope_lay(layout, n, first, t->row);
     for (size_t j = 0; j < n && second != first; j++)
-        t->row[pe_rotary_second(layout, n, j)] = second[j];
+        t->row[pe_rope_second(layout, n, j)] = second[j];
     posenc_convert(to->dtype, (char *)to->data + (size_t)index * size, t->row, columns);
 }
 
 static posenc_status turn_heads(turning *t, const posenc_tensor *from, posenc_tensor *to, int64_t i)
 {
-    const pe_rotary_axes a = pe_rotary_axes_of(from, PE_HEAD_POSITION_DIM);
+    const pe_rope_axes a = pe_rope_axes_of(from, PE_HEAD_POSITION_DIM);
     const size_t d = t->turner.head_dim, size = d * posenc_dtype_size(to->dtype);
     posenc_status st = PE_OK;
     for (int64_t h = 0; h < a.batch * a.heads && !st; h++) {
         const int64_t vector = h * a.positions + i;
         for (size_t k = 0; k < d; k++)
             t->before[k] = posenc_tensor_get(from, vector * (int64_t)d + (int64_t)k);
-        pe_rotary_vector(&t->turner, t->c1, t->s1, t->c2, t->s2, t->before, t->after);
+        pe_rope_vector(&t->turner, t->c1, t->s1, t->c2, t->s2, t->before, t->after);
         posenc_convert(to->dtype, (char *)to->data + (size_t)vector * size, t->after, d);
         st = pe_pace_add(&t->pace, 50 + 10 * (int64_t)d);
     }
@@ -321,12 +321,12 @@ static posenc_status token(const posenc_request *r, turning *t, const pe_dd *w, 
     const mrope *p = t->p;
     const size_t n = t->turner.pairs;
     const int64_t length = length_of(r, p);
-    const pe_dd attention = pe_rotary_attention(r, &p->rotary);
+    const pe_dd attention = pe_rope_attention(r, &p->rotary);
     const bool split = p->section_span == COLUMNS;
     posenc_status st;
     for (int64_t a = 0; a < t->axes; a++) {
         double *c = t->c + (size_t)a * n, *s = t->s + (size_t)a * n;
-        if ((st = pe_rotary_turn(w, n, position(r, p, a, i), attention, single(p), c, s, &t->pace)))
+        if ((st = pe_rope_turn(w, n, position(r, p, a, i), attention, single(p), c, s, &t->pace)))
             return st;
         write_row(t, c, c, pe_tensor(out, "cos_thw"), a * length + i);
         write_row(t, s, s, pe_tensor(out, "sin_thw"), a * length + i);
@@ -348,8 +348,8 @@ static posenc_status token(const posenc_request *r, turning *t, const pe_dd *w, 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const mrope *p = r->params;
-    const size_t n = pe_rotary_pairs(&p->rotary), d = (size_t)p->rotary.head_dim, axes = (size_t)axes_of(r, p);
-    const pe_rotary_layout layout = (pe_rotary_layout)p->layout;
+    const size_t n = pe_rope_pairs(&p->rotary), d = (size_t)p->rotary.head_dim, axes = (size_t)axes_of(r, p);
+    const pe_rope_layout layout = (pe_rope_layout)p->layout;
     pe_dd *w = malloc(scratch(r, p));
     if (!w)
         return pe_no_memory("memory", err);
@@ -372,9 +372,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         .pace = { .ctx = ctx },
     };
     assign_axes(&t);
-    posenc_status st = pe_rotary_frequencies(&p->rotary, single(p), w, ctx);
+    posenc_status st = pe_rope_frequencies(&p->rotary, single(p), w, ctx);
     if (!st)
-        pe_rotary_fill(r, &p->rotary, w, row, out);
+        pe_rope_fill(r, &p->rotary, w, row, out);
     for (int64_t i = 0, end = placed(r) ? length_of(r, p) : 0; i < end && !st; i++)
         st = token(r, &t, w, i, out);
     free(w);

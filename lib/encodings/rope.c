@@ -18,17 +18,17 @@ extern const posenc_encoding pe_rope;
 typedef struct rope {
     posenc_given given;
     int preset;
-    pe_rotary rotary;
+    pe_rope_params rotary;
     pe_positions at;
     int layout, compute_dtype;
 } rope;
 
 static const posenc_param rows[] = {
-    { PE_ENUM(rope, preset), .flags = PE_OPTIONAL, .names = pe_rotary_preset_words,
+    { PE_ENUM(rope, preset), .flags = PE_OPTIONAL, .names = pe_rope_preset_words,
       .doc = "the parameters of a released model, from its config.json; given parameters win" },
-    PE_ROTARY_ROWS(rope, rotary),
+    PE_ROPE_ROWS(rope, rotary),
     PE_POSITION_ROWS(rope, at, ""),
-    { PE_ENUM(rope, layout), .names = pe_rotary_layouts, .def = PE_ROTARY_HALF,
+    { PE_ENUM(rope, layout), .names = pe_rope_layouts, .def = PE_ROPE_HALF,
       .doc = "which channels turn together, and so the columns: half c0 c1 .. c0 c1 .. (HF Llama, NeoX, Qwen, Gemma, Phi), "
              "interleaved c0 c0 c1 c1 .. (Meta Llama, GPT-J, Cohere, GLM), or each pair once" },
     { PE_ENUM(rope, compute_dtype), .names = pe_compute_dtypes, .def = PE_COMPUTE_FLOAT64,
@@ -36,7 +36,7 @@ static const posenc_param rows[] = {
 };
 
 static const posenc_output outputs[] = {
-    PE_ROTARY_OUTPUTS,
+    PE_ROPE_OUTPUTS,
     { .name = "cos",
       .shape = "[num_positions, columns]",
       .doc = "with positions; of tokens [L, columns] or [B, L, columns]; columns: 2 pairs, or pairs where unduplicated" },
@@ -53,14 +53,14 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     rope *p = r->params;
     const posenc_given typed = p->given;
     if (pe_given(r, "preset"))
-        pe_rotary_preset(r, pe_rotary_preset_queries[p->preset], err);
+        pe_rope_preset(r, pe_rope_preset_queries[p->preset], err);
     pe_positions_check(r, &p->at, false, err);
-    pe_rotary_reach reach = { .single = single(p) };
+    pe_rope_reach reach = { .single = single(p) };
     if (!err->n) {
-        reach.any = pe_rotary_last(r, &p->at, &reach.last);
+        reach.any = pe_rope_last(r, &p->at, &reach.last);
         reach.farthest = pe_positions_largest(r, &p->at);
     }
-    pe_rotary_check(r, &p->rotary, typed, &reach, err);
+    pe_rope_check(r, &p->rotary, typed, &reach, err);
     return err->status;
 }
 
@@ -69,8 +69,8 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     const rope *p = r->params;
     const posenc_dtype dtype = (posenc_dtype)r->common.dtype;
     const posenc_tensor *t = pe_positions_tokens(r, &p->at);
-    const int64_t columns = pe_rotary_columns((pe_rotary_layout)p->layout, pe_rotary_pairs(&p->rotary));
-    posenc_status st = pe_rotary_shape(r, &p->rotary, out, err);
+    const int64_t columns = pe_rope_columns((pe_rope_layout)p->layout, pe_rope_pairs(&p->rotary));
+    posenc_status st = pe_rope_shape(r, &p->rotary, out, err);
     if (st || !pe_positions_given(r, &p->at))
         return st;
     int64_t size[PE_MAX_RANK];
@@ -84,15 +84,14 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 static uint64_t scratch(const posenc_request *r)
 {
     const rope *p = r->params;
-    return pe_rotary_pairs(&p->rotary) * (sizeof(pe_dd) + 4 * sizeof(double)) +
-           pe_rotary_spin_size(r, &p->rotary, single(p));
+    return pe_rope_pairs(&p->rotary) * (sizeof(pe_dd) + 4 * sizeof(double)) + pe_rope_spin_size(r, &p->rotary, single(p));
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const rope *p = r->params;
     const double n = (double)pe_positions_count(r, &p->at);
-    out->ns = pe_rotary_ns(&p->rotary, single(p)) + n * pe_rotary_spin_ns(r, &p->rotary, single(p));
+    out->ns = pe_rope_ns(&p->rotary, single(p)) + n * pe_rope_spin_ns(r, &p->rotary, single(p));
     out->scratch = scratch(r);
 }
 
@@ -101,27 +100,27 @@ static void cost(const posenc_request *r, posenc_cost *out)
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const rope *p = r->params;
-    const pe_rotary_layout layout = (pe_rotary_layout)p->layout;
+    const pe_rope_layout layout = (pe_rope_layout)p->layout;
     const posenc_tensor *tokens = pe_tensor(out, "positions");
     posenc_tensor *cosines = pe_tensor(out, "cos"), *sines = pe_tensor(out, "sin");
-    const size_t n = pe_rotary_pairs(&p->rotary);
+    const size_t n = pe_rope_pairs(&p->rotary);
     pe_pace pace = { .ctx = ctx };
     pe_dd *w = malloc(scratch(r));
     if (!w)
         return pe_no_memory("memory", err);
     double *c = (double *)(w + n), *s = c + n, *row = s + n;
 
-    posenc_status st = pe_rotary_frequencies(&p->rotary, single(p), w, ctx);
+    posenc_status st = pe_rope_frequencies(&p->rotary, single(p), w, ctx);
     if (!st)
-        pe_rotary_fill(r, &p->rotary, w, row, out);
+        pe_rope_fill(r, &p->rotary, w, row, out);
     if (!st && cosines) {
         const pe_source source = pe_positions_source(r, &p->at, tokens ? tokens->data : NULL);
-        pe_rotary_spin spin = pe_rotary_spin_begin(r, &p->rotary, single(p), w, row + 2 * n);
+        pe_rope_spin spin = pe_rope_spin_begin(r, &p->rotary, single(p), w, row + 2 * n);
         for (int64_t i = 0, rows_n = pe_positions_count(r, &p->at); i < rows_n; i++) {
-            if ((st = pe_rotary_spin_row(&spin, pe_position(&source, i), c, s, &pace)))
+            if ((st = pe_rope_spin_row(&spin, pe_position(&source, i), c, s, &pace)))
                 break;
-            pe_rotary_write(layout, n, c, row, cosines, i);
-            pe_rotary_write(layout, n, s, row, sines, i);
+            pe_rope_write(layout, n, c, row, cosines, i);
+            pe_rope_write(layout, n, s, row, sines, i);
         }
     }
     free(w);

@@ -17,33 +17,33 @@ extern const posenc_encoding pe_rope_apply;
 
 enum { FIRST, LAST };
 static const char *const sides[] = { "first", "last", NULL };
-static const char *const orders_out[] = { "half", "interleaved", NULL }; /* as pe_rotary_layout */
+static const char *const orders_out[] = { "half", "interleaved", NULL }; /* as pe_rope_layout */
 
 typedef struct rope_apply {
     posenc_given given;
     int preset;
     posenc_tensor q, k;
-    pe_rotary rotary;
+    pe_rope_params rotary;
     pe_positions at;
     int layout, output_layout, input_order, rotated_channels, compute_dtype;
 } rope_apply;
 
 static const posenc_param rows[] = {
-    { PE_ENUM(rope_apply, preset), .flags = PE_OPTIONAL, .names = pe_rotary_preset_words,
+    { PE_ENUM(rope_apply, preset), .flags = PE_OPTIONAL, .names = pe_rope_preset_words,
       .doc = "the parameters of a released model, from its config.json; given parameters win" },
     { PE_TENSOR(rope_apply, q), .flags = PE_OPTIONAL,
       .doc = "queries, in the axes of input_order; a batch in front or none; at least one of q and k" },
     { PE_TENSOR(rope_apply, k), .flags = PE_OPTIONAL, .doc = "keys, as q; it may have fewer heads" },
-    PE_ROTARY_ROWS(rope_apply, rotary),
+    PE_ROPE_ROWS(rope_apply, rotary),
     PE_POSITION_ROWS(rope_apply, at, ""),
-    { PE_ENUM(rope_apply, layout), .names = pe_rotary_layouts, .def = PE_ROTARY_HALF,
+    { PE_ENUM(rope_apply, layout), .names = pe_rope_layouts, .def = PE_ROPE_HALF,
       .doc =
           "which channels turn together: half j and j + r/2 (HF Llama, NeoX, Qwen, Gemma, Phi), interleaved 2j and 2j + 1 "
           "(Meta Llama, GPT-J, Cohere, GLM); unduplicated: the same, the outputs cos and sin have each pair once" },
     { PE_ENUM(rope_apply, output_layout), .flags = PE_DERIVED, .names = orders_out,
       .doc = "the order of the turned channels in the results; when absent, that of layout (HF DeepSeek-V3: interleaved in, "
              "half out)" },
-    { PE_ENUM(rope_apply, input_order), .names = pe_rotary_orders, .def = PE_HEAD_POSITION_DIM,
+    { PE_ENUM(rope_apply, input_order), .names = pe_rope_orders, .def = PE_HEAD_POSITION_DIM,
       .doc =
           "axes of q and k: [heads, N, head_dim] (transformers), or [N, heads, head_dim] (Meta Llama, GPT-J), where cos and "
           "sin have each pair once" },
@@ -60,7 +60,7 @@ static const posenc_output outputs[] = {
       .shape = "[N, columns]",
       .doc = "times attention_factor; of tokens [L, columns] or [B, L, columns]; columns: 2 pairs, or pairs where once" },
     { .name = "sin", .shape = "[N, columns]", .doc = "as cos" },
-    PE_ROTARY_OUTPUTS,
+    PE_ROPE_OUTPUTS,
     { .name = "positions", .shape = "[B, L]", .dtype = "int64", .doc = "the position of each token" },
 };
 
@@ -69,20 +69,20 @@ static const posenc_output outputs[] = {
 static bool single(const rope_apply *p) { return p->compute_dtype == PE_COMPUTE_FLOAT32; }
 
 /* The layout of the tables. */
-static pe_rotary_layout table_layout(const rope_apply *p)
+static pe_rope_layout table_layout(const rope_apply *p)
 {
-    const bool once = p->input_order == PE_POSITION_HEAD_DIM || pe_rotary_once((pe_rotary_layout)p->layout);
-    const bool interleaved = pe_rotary_interleaved((pe_rotary_layout)p->layout);
-    return once ? (interleaved ? PE_ROTARY_INTERLEAVED_ONCE : PE_ROTARY_HALF_ONCE)
-                : (interleaved ? PE_ROTARY_INTERLEAVED : PE_ROTARY_HALF);
+    const bool once = p->input_order == PE_POSITION_HEAD_DIM || pe_rope_once((pe_rope_layout)p->layout);
+    const bool interleaved = pe_rope_interleaved((pe_rope_layout)p->layout);
+    return once ? (interleaved ? PE_ROPE_INTERLEAVED_ONCE : PE_ROPE_HALF_ONCE)
+                : (interleaved ? PE_ROPE_INTERLEAVED : PE_ROPE_HALF);
 }
 
 static void check_vectors(const posenc_request *r, const char *name, const posenc_tensor *t, posenc_error *err)
 {
     const rope_apply *p = r->params;
-    const double most = pe_rotary_most((posenc_dtype)r->common.dtype, single(p), pe_rotary_attention(r, &p->rotary).hi);
-    if (pe_given(r, name) && pe_rotary_heads(t, p->input_order, pe_positions_tokens(r, &p->at),
-                                             pe_positions_count(r, &p->at), p->rotary.head_dim, err))
+    const double most = pe_rope_most((posenc_dtype)r->common.dtype, single(p), pe_rope_attention(r, &p->rotary).hi);
+    if (pe_given(r, name) && pe_rope_heads(t, p->input_order, pe_positions_tokens(r, &p->at), pe_positions_count(r, &p->at),
+                                           p->rotary.head_dim, err))
         pe_tensor_within(t, -most, most, posenc_text("at most %.3g, so that the result is finite", most).s, err);
 }
 
@@ -91,21 +91,21 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     rope_apply *p = r->params;
     const posenc_given typed = p->given;
     if (pe_given(r, "preset"))
-        pe_rotary_preset(r, pe_rotary_preset_queries[p->preset], err);
+        pe_rope_preset(r, pe_rope_preset_queries[p->preset], err);
     pe_positions_check(r, &p->at, true, err);
-    pe_rotary_reach reach = { .single = single(p) };
+    pe_rope_reach reach = { .single = single(p) };
     if (!err->n) {
-        reach.any = pe_rotary_last(r, &p->at, &reach.last);
+        reach.any = pe_rope_last(r, &p->at, &reach.last);
         reach.farthest = pe_positions_largest(r, &p->at);
     }
-    pe_rotary_check(r, &p->rotary, typed, &reach, err);
+    pe_rope_check(r, &p->rotary, typed, &reach, err);
     if (!pe_given(r, "output_layout"))
-        p->output_layout = pe_rotary_interleaved((pe_rotary_layout)p->layout) ? PE_ROTARY_INTERLEAVED : PE_ROTARY_HALF;
+        p->output_layout = pe_rope_interleaved((pe_rope_layout)p->layout) ? PE_ROPE_INTERLEAVED : PE_ROPE_HALF;
     if (!pe_given(r, "q") && !pe_given(r, "k"))
         posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "q", "absent", "a value, it is required: q or k or both");
     if (err->n)
         return err->status;
-    if (p->rotated_channels == LAST && pe_rotary_width(&p->rotary) == p->rotary.head_dim)
+    if (p->rotated_channels == LAST && pe_rope_width(&p->rotary) == p->rotary.head_dim)
         pe_not_applicable(err, "rotated_channels", "last", "first: all channels of a head turn");
     check_vectors(r, "q", &p->q, err);
     check_vectors(r, "k", &p->k, err);
@@ -117,7 +117,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     const rope_apply *p = r->params;
     const posenc_dtype dtype = (posenc_dtype)r->common.dtype;
     const posenc_tensor *t = pe_positions_tokens(r, &p->at);
-    const int64_t columns = pe_rotary_columns(table_layout(p), pe_rotary_pairs(&p->rotary));
+    const int64_t columns = pe_rope_columns(table_layout(p), pe_rope_pairs(&p->rotary));
     int64_t size[PE_MAX_RANK];
     const int rank = pe_positions_shape(r, &p->at, 1, &columns, size);
     posenc_status st = PE_OK;
@@ -127,7 +127,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
         st = pe_output(out, "k", dtype, p->k.rank, p->k.shape, err);
     st = st ? st : pe_output(out, "cos", dtype, rank, size, err);
     st = st ? st : pe_output(out, "sin", dtype, rank, size, err);
-    st = st ? st : pe_rotary_shape(r, &p->rotary, out, err);
+    st = st ? st : pe_rope_shape(r, &p->rotary, out, err);
     return st || !t ? st : pe_output(out, "positions", PE_int64, t->rank, t->shape, err);
 }
 
@@ -135,8 +135,8 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 static uint64_t scratch(const posenc_request *r)
 {
     const rope_apply *p = r->params;
-    return pe_rotary_pairs(&p->rotary) * (sizeof(pe_dd) + 4 * sizeof(double)) +
-           (uint64_t)p->rotary.head_dim * 2 * sizeof(double) + pe_rotary_spin_size(r, &p->rotary, single(p));
+    return pe_rope_pairs(&p->rotary) * (sizeof(pe_dd) + 4 * sizeof(double)) +
+           (uint64_t)p->rotary.head_dim * 2 * sizeof(double) + pe_rope_spin_size(r, &p->rotary, single(p));
 }
 
 static double elements(const posenc_request *r, const char *name, const posenc_tensor *t)
@@ -148,7 +148,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 {
     const rope_apply *p = r->params;
     const double n = (double)pe_positions_count(r, &p->at);
-    out->ns = pe_rotary_ns(&p->rotary, single(p)) + n * pe_rotary_spin_ns(r, &p->rotary, single(p)) +
+    out->ns = pe_rope_ns(&p->rotary, single(p)) + n * pe_rope_spin_ns(r, &p->rotary, single(p)) +
               10 * (elements(r, "q", &p->q) + elements(r, "k", &p->k));
     out->scratch = scratch(r);
 }
@@ -157,8 +157,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 typedef struct turning {
     const rope_apply *p;
-    pe_rotary_turner turner;
-    pe_rotary_spin spin;
+    pe_rope_turner turner;
+    pe_rope_spin spin;
     double *c, *s, *row, *before, *after;
     pe_pace pace;
 } turning;
@@ -166,7 +166,7 @@ typedef struct turning {
 /* Turns the vectors of position number i: those of all heads, and of all batches unless positions are of one batch. */
 static posenc_status turn_heads(turning *t, const posenc_tensor *from, posenc_tensor *to, int64_t i, bool batched)
 {
-    const pe_rotary_axes a = pe_rotary_axes_of(from, t->p->input_order);
+    const pe_rope_axes a = pe_rope_axes_of(from, t->p->input_order);
     const size_t d = t->turner.head_dim, size = d * posenc_dtype_size(to->dtype);
     const int64_t first = batched ? i / a.positions : 0, end = batched ? first + 1 : a.batch;
     posenc_status st = PE_OK;
@@ -175,7 +175,7 @@ static posenc_status turn_heads(turning *t, const posenc_tensor *from, posenc_te
             const int64_t vector = b * a.of_batch + h * a.of_head + i % a.positions * a.of_position;
             for (size_t k = 0; k < d; k++)
                 t->before[k] = posenc_tensor_get(from, vector * (int64_t)d + (int64_t)k);
-            pe_rotary_vector(&t->turner, t->c, t->s, t->c, t->s, t->before, t->after);
+            pe_rope_vector(&t->turner, t->c, t->s, t->c, t->s, t->before, t->after);
             posenc_convert(to->dtype, (char *)to->data + (size_t)vector * size, t->after, d);
             st = pe_pace_add(&t->pace, 50 + 10 * (int64_t)d);
         }
@@ -193,10 +193,10 @@ static posenc_status turn_all(const posenc_request *r, turning *t, posenc_result
     const size_t n = t->turner.pairs;
     posenc_status st = PE_OK;
     for (int64_t i = 0, end = pe_positions_count(r, &p->at); i < end && !st; i++) {
-        if ((st = pe_rotary_spin_row(&t->spin, pe_position(&source, i), t->c, t->s, &t->pace)))
+        if ((st = pe_rope_spin_row(&t->spin, pe_position(&source, i), t->c, t->s, &t->pace)))
             break;
-        pe_rotary_write(table_layout(p), n, t->c, t->row, cosines, i);
-        pe_rotary_write(table_layout(p), n, t->s, t->row, sines, i);
+        pe_rope_write(table_layout(p), n, t->c, t->row, cosines, i);
+        pe_rope_write(table_layout(p), n, t->s, t->row, sines, i);
         if (q)
             st = turn_heads(t, &p->q, q, i, batched);
         if (k && !st)
@@ -208,7 +208,7 @@ static posenc_status turn_all(const posenc_request *r, turning *t, posenc_result
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const rope_apply *p = r->params;
-    const size_t n = pe_rotary_pairs(&p->rotary), d = (size_t)p->rotary.head_dim;
+    const size_t n = pe_rope_pairs(&p->rotary), d = (size_t)p->rotary.head_dim;
     pe_dd *w = malloc(scratch(r));
     if (!w)
         return pe_no_memory("memory", err);
@@ -218,10 +218,10 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         .turner = { .head_dim = d,
                     .pairs = n,
                     .start = p->rotated_channels == LAST ? d - 2 * n : 0,
-                    .in = (pe_rotary_layout)p->layout,
-                    .out = (pe_rotary_layout)p->output_layout,
+                    .in = (pe_rope_layout)p->layout,
+                    .out = (pe_rope_layout)p->output_layout,
                     .single = single(p) },
-        .spin = pe_rotary_spin_begin(r, &p->rotary, single(p), w, c + 4 * n + 2 * d),
+        .spin = pe_rope_spin_begin(r, &p->rotary, single(p), w, c + 4 * n + 2 * d),
         .c = c,
         .s = c + n,
         .row = c + 2 * n,
@@ -229,9 +229,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         .after = c + 4 * n + d,
         .pace = { .ctx = ctx },
     };
-    posenc_status st = pe_rotary_frequencies(&p->rotary, single(p), w, ctx);
+    posenc_status st = pe_rope_frequencies(&p->rotary, single(p), w, ctx);
     if (!st) {
-        pe_rotary_fill(r, &p->rotary, w, t.row, out);
+        pe_rope_fill(r, &p->rotary, w, t.row, out);
         st = turn_all(r, &t, out);
     }
     free(w);

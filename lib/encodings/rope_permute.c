@@ -13,7 +13,7 @@ extern const posenc_encoding pe_rope_permute;
 
 /* ---- rows ---- */
 
-static const char *const orders[] = { "half", "interleaved", NULL }; /* as pe_rotary_layout */
+static const char *const orders[] = { "half", "interleaved", NULL }; /* as pe_rope_layout */
 enum { FIRST, LAST };
 static const char *const sides[] = { "first", "last", NULL };
 
@@ -26,12 +26,12 @@ typedef struct rope_permute {
 } rope_permute;
 
 static const posenc_param rows[] = {
-    { PE_INT(rope_permute, head_dim), .flags = PE_REQUIRED, .min = 1, .max = PE_ROTARY_MAX_WIDTH,
+    { PE_INT(rope_permute, head_dim), .flags = PE_REQUIRED, .min = 1, .max = PE_ROPE_MAX_WIDTH,
       .doc = "channels of a head" },
     { PE_REAL(rope_permute, partial_rotary_factor), .def = 1, .min = 0, .max = 1,
       .doc = "share of the channels that rotate: int(head_dim * partial_rotary_factor), even; the others stay" },
-    { PE_ENUM(rope_permute, from_layout), .names = orders, .def = PE_ROTARY_HALF, .doc = "the layout that the weights fit" },
-    { PE_ENUM(rope_permute, to_layout), .names = orders, .def = PE_ROTARY_INTERLEAVED, .doc = "the layout wanted" },
+    { PE_ENUM(rope_permute, from_layout), .names = orders, .def = PE_ROPE_HALF, .doc = "the layout that the weights fit" },
+    { PE_ENUM(rope_permute, to_layout), .names = orders, .def = PE_ROPE_INTERLEAVED, .doc = "the layout wanted" },
     { PE_ENUM(rope_permute, rotated_channels), .names = sides, .def = FIRST,
       .doc = "with partial_rotary_factor: whether the first channels of a head rotate, or the last (DeepSeek-V4)" },
     { PE_TENSOR(rope_permute, weight), .flags = PE_OPTIONAL,
@@ -53,7 +53,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     const rope_permute *p = r->params;
     const posenc_tensor *t = &p->weight;
     const int64_t turning = width(p);
-    const double most = pe_rotary_most((posenc_dtype)r->common.dtype, false, 1) * 1.5;
+    const double most = pe_rope_most((posenc_dtype)r->common.dtype, false, 1) * 1.5;
     if (turning < 2 || turning % 2)
         pe_invalid(err, p->partial_rotary_factor == 1 ? "head_dim" : "partial_rotary_factor",
                    p->partial_rotary_factor == 1 ? posenc_text("%lld", (long long)p->head_dim)
@@ -94,12 +94,12 @@ static void fill_index(const rope_permute *p, int64_t *index)
 {
     const size_t d = (size_t)p->head_dim, turning = (size_t)width(p), n = turning / 2,
                  start = p->rotated_channels == LAST ? d - turning : 0;
-    const pe_rotary_layout from = (pe_rotary_layout)p->from_layout, to = (pe_rotary_layout)p->to_layout;
+    const pe_rope_layout from = (pe_rope_layout)p->from_layout, to = (pe_rope_layout)p->to_layout;
     for (size_t c = 0; c < d; c++)
         index[c] = (int64_t)c;
     for (size_t j = 0; j < n; j++) {
-        index[start + pe_rotary_first(to, j)] = (int64_t)(start + pe_rotary_first(from, j));
-        index[start + pe_rotary_second(to, n, j)] = (int64_t)(start + pe_rotary_second(from, n, j));
+        index[start + pe_rope_first(to, j)] = (int64_t)(start + pe_rope_first(from, j));
+        index[start + pe_rope_second(to, n, j)] = (int64_t)(start + pe_rope_second(from, n, j));
     }
 }
 

@@ -31,8 +31,7 @@ typedef struct xpos {
 } xpos;
 
 static const posenc_param rows[] = {
-    { PE_INT(xpos, head_dim), .flags = PE_REQUIRED, .min = 2, .max = PE_ROTARY_MAX_WIDTH,
-      .doc = "channels of a head, even" },
+    { PE_INT(xpos, head_dim), .flags = PE_REQUIRED, .min = 2, .max = PE_ROPE_MAX_WIDTH, .doc = "channels of a head, even" },
     { PE_REAL(xpos, rope_theta), .def = 10000, .min = 1e-30, .max = 1e30, .doc = "base of the frequencies" },
     { PE_REAL(xpos, scale_base), .def = 512, .min = 1e-9, .max = 1e18,
       .doc = "positions over which a pair scales by its zeta" },
@@ -45,7 +44,7 @@ static const posenc_param rows[] = {
     { PE_ENUM(xpos, centering), .names = centrings, .def = TORCHSCALE,
       .doc = "position of scale 1, m the largest + 1: torchscale ceil(m / 2); max_position floor(m / 2) (x-transformers); "
              "length floor(positions / 2), whatever their offset (rotary-embedding-torch); none 0" },
-    { PE_ENUM(xpos, layout), .names = pe_rotary_layouts, .def = PE_ROTARY_INTERLEAVED,
+    { PE_ENUM(xpos, layout), .names = pe_rope_layouts, .def = PE_ROPE_INTERLEAVED,
       .doc =
           "which channels turn together: interleaved (torchscale, x-transformers), half, or each pair once in the tables" },
     { PE_TENSOR(xpos, x), .flags = PE_OPTIONAL,
@@ -113,8 +112,8 @@ static void derive_length(posenc_request *r, xpos *p)
 
 static void check_x(const posenc_request *r, const xpos *p, double ln, posenc_error *err)
 {
-    const double most = pe_rotary_most((posenc_dtype)r->common.dtype, false, pe_exp(ln));
-    if (pe_given(r, "x") && pe_rotary_heads(&p->x, PE_HEAD_POSITION_DIM, NULL, count(r, p), p->head_dim, err))
+    const double most = pe_rope_most((posenc_dtype)r->common.dtype, false, pe_exp(ln));
+    if (pe_given(r, "x") && pe_rope_heads(&p->x, PE_HEAD_POSITION_DIM, NULL, count(r, p), p->head_dim, err))
         pe_tensor_within(&p->x, -most, most, posenc_text("at most %.3g, so that the result is finite", most).s, err);
 }
 
@@ -156,7 +155,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     const xpos *p = r->params;
     const posenc_dtype dtype = (posenc_dtype)r->common.dtype;
     const int64_t pairs = p->head_dim / 2, n = count(r, p),
-                  columns = pe_rotary_columns((pe_rotary_layout)p->layout, (size_t)pairs);
+                  columns = pe_rope_columns((pe_rope_layout)p->layout, (size_t)pairs);
     posenc_status st = PE_OK;
     if (pe_given(r, "x"))
         st = pe_output(out, "x", dtype, p->x.rank, p->x.shape, err);
@@ -186,7 +185,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 typedef struct work {
     const xpos *p;
-    pe_rotary_turner turner;
+    pe_rope_turner turner;
     double middle;
     pe_dd *w, *ln;         /* (pairs) */
     double *c, *s, *scale; /* (pairs) */
@@ -204,7 +203,7 @@ static posenc_status turn(work *t, double position)
 {
     const size_t n = t->turner.pairs;
     const pe_dd steps = pe_dd_div(pe_two_sum(position, -t->middle), (pe_dd){ t->p->scale_base, 0 });
-    posenc_status st = pe_rotary_turn(t->w, n, position, (pe_dd){ 1, 0 }, false, t->c, t->s, &t->pace);
+    posenc_status st = pe_rope_turn(t->w, n, position, (pe_dd){ 1, 0 }, false, t->c, t->s, &t->pace);
     for (size_t j = 0; j < n && !st; j++) {
         pe_dd e = pe_dd_mul(t->ln[j], steps);
         if (t->p->downscale)
@@ -221,14 +220,14 @@ static posenc_status turn(work *t, double position)
 static posenc_status turn_heads(work *t, posenc_tensor *to, int64_t i)
 {
     const posenc_tensor *from = &t->p->x;
-    const pe_rotary_axes a = pe_rotary_axes_of(from, PE_HEAD_POSITION_DIM);
+    const pe_rope_axes a = pe_rope_axes_of(from, PE_HEAD_POSITION_DIM);
     const size_t d = t->turner.head_dim;
     posenc_status st = PE_OK;
     for (int64_t h = 0; h < a.batch * a.heads && !st; h++) {
         const int64_t vector = h * a.positions + i;
         for (size_t k = 0; k < d; k++)
             t->before[k] = posenc_tensor_get(from, vector * (int64_t)d + (int64_t)k);
-        pe_rotary_vector(&t->turner, t->c, t->s, t->c, t->s, t->before, t->after);
+        pe_rope_vector(&t->turner, t->c, t->s, t->c, t->s, t->before, t->after);
         write_row(to, vector, t->after, d);
         st = pe_pace_add(&t->pace, 50 + 10 * (int64_t)d);
     }
@@ -239,8 +238,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 {
     const xpos *p = r->params;
     const size_t d = (size_t)p->head_dim, n = d / 2;
-    const pe_rotary_layout layout = (pe_rotary_layout)p->layout;
-    const size_t columns = (size_t)pe_rotary_columns(layout, n);
+    const pe_rope_layout layout = (pe_rope_layout)p->layout;
+    const size_t columns = (size_t)pe_rope_columns(layout, n);
     const pe_ladder ladder = { .gain = { 1, 0 }, .top = p->rope_theta, .bottom = 1, .steps = { (double)n, 0 } };
     pe_dd *w = malloc(scratch(p));
     if (!w)
@@ -273,9 +272,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         if ((st = turn(&t, place(r, p, i))))
             break;
         write_row(pe_tensor(out, "scales"), i, t.scale, n);
-        pe_rotary_lay(layout, n, t.c, t.row);
+        pe_rope_lay(layout, n, t.c, t.row);
         write_row(pe_tensor(out, "cos"), i, t.row, columns);
-        pe_rotary_lay(layout, n, t.s, t.row);
+        pe_rope_lay(layout, n, t.s, t.row);
         write_row(pe_tensor(out, "sin"), i, t.row, columns);
         if (pe_given(r, "x"))
             st = turn_heads(&t, pe_tensor(out, "x"), i);

@@ -11,7 +11,7 @@
 
 const char *const pe_rope_types[] = { "default", "linear",       "dynamic", "yarn",      "longrope",
                                       "llama3",  "proportional", "ntk",     "ntk_alpha", NULL };
-const char *const pe_rotary_layouts[] = { "half", "interleaved", "half_unduplicated", "interleaved_unduplicated", NULL };
+const char *const pe_rope_layouts[] = { "half", "interleaved", "half_unduplicated", "interleaved_unduplicated", NULL };
 
 /* ---- presets ---- */
 
@@ -91,13 +91,13 @@ const char *const pe_rotary_layouts[] = { "half", "interleaved", "half_unduplica
     X("starcoder2-7b", "head_dim=128&rope_theta=1000000&max_position_embeddings=16384")
 /* clang-format on */
 
-const char *const pe_rotary_preset_words[] = {
+const char *const pe_rope_preset_words[] = {
 #define X(word, query) word,
     PRESETS(X)
 #undef X
         NULL
 };
-const char *const pe_rotary_preset_queries[] = {
+const char *const pe_rope_preset_queries[] = {
 #define X(word, query) query,
     PRESETS(X)
 #undef X
@@ -146,7 +146,7 @@ static void mark(posenc_request *r, const char *name, bool on)
     *g = on ? *g | bit(r, name) : *g & ~bit(r, name);
 }
 
-void pe_rotary_preset(posenc_request *r, const char *query, posenc_error *err)
+void pe_rope_preset(posenc_request *r, const char *query, posenc_error *err)
 {
     const posenc_table *t = &r->encoding->table;
     for (const char *end; *query; query = end + (*end != 0)) {
@@ -186,7 +186,7 @@ static void missing(posenc_error *err, const char *field, const char *words)
     posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", field, "absent", "a value, it is required: %s", words);
 }
 
-static void check_head(posenc_request *r, pe_rotary *p, posenc_given typed, posenc_error *err)
+static void check_head(posenc_request *r, pe_rope_params *p, posenc_given typed, posenc_error *err)
 {
     const bool width = (typed & bit(r, "hidden_size")) != 0, heads = (typed & bit(r, "num_attention_heads")) != 0;
     if ((width || heads) && (typed & bit(r, "head_dim"))) {
@@ -194,10 +194,10 @@ static void check_head(posenc_request *r, pe_rotary *p, posenc_given typed, pose
     } else if (width != heads) {
         missing(err, width ? "num_attention_heads" : "hidden_size", "head_dim = hidden_size / num_attention_heads");
     } else if (width) {
-        if (p->hidden_size % p->num_attention_heads || p->hidden_size / p->num_attention_heads > PE_ROTARY_MAX_WIDTH)
+        if (p->hidden_size % p->num_attention_heads || p->hidden_size / p->num_attention_heads > PE_ROPE_MAX_WIDTH)
             pe_invalid(err, "hidden_size", posenc_text("%lld", (long long)p->hidden_size),
                        "a multiple of num_attention_heads = %lld, at most %d times as much, or head_dim",
-                       (long long)p->num_attention_heads, PE_ROTARY_MAX_WIDTH);
+                       (long long)p->num_attention_heads, PE_ROPE_MAX_WIDTH);
         else
             p->head_dim = p->hidden_size / p->num_attention_heads;
     } else if (!pe_given(r, "head_dim")) {
@@ -208,10 +208,10 @@ static void check_head(posenc_request *r, pe_rotary *p, posenc_given typed, pose
     mark(r, "head_dim", true);
 }
 
-static void check_width(const posenc_request *r, const pe_rotary *p, posenc_error *err)
+static void check_width(const posenc_request *r, const pe_rope_params *p, posenc_error *err)
 {
     const bool partial = pe_given(r, "partial_rotary_factor") && p->partial_rotary_factor != 1;
-    const int64_t width = pe_rotary_width(p), d = p->head_dim;
+    const int64_t width = pe_rope_width(p), d = p->head_dim;
     if (p->rope_type == PE_ROPE_PROPORTIONAL || !partial) {
         if (d % 2)
             pe_invalid(err, "head_dim", posenc_text("%lld", (long long)d), "an even width, such as %lld", (long long)d + 1);
@@ -226,7 +226,7 @@ static void check_width(const posenc_request *r, const pe_rotary *p, posenc_erro
 }
 
 /* Refuses or drops what the type does not read. A value that a preset brought, or that changes nothing, goes quietly. */
-static void check_uses(posenc_request *r, const pe_rotary *p, posenc_given typed, posenc_error *err)
+static void check_uses(posenc_request *r, const pe_rope_params *p, posenc_given typed, posenc_error *err)
 {
     for (size_t i = 0; i < PE_LEN(uses); i++) {
         const struct use *u = &uses[i];
@@ -261,7 +261,7 @@ static void default_real(posenc_request *r, const char *name, double *v, double 
 }
 
 /* Lengths: each that is read is filled in, each that is not leaves the request. */
-static void settle_lengths(posenc_request *r, pe_rotary *p, const pe_rotary_reach *reach, posenc_error *err)
+static void settle_lengths(posenc_request *r, pe_rope_params *p, const pe_rope_reach *reach, posenc_error *err)
 {
     const int t = p->rope_type;
     const bool stairs = t == PE_ROPE_NTK_ALPHA && !pe_given(r, "alpha");
@@ -306,7 +306,7 @@ static void check_list(const posenc_request *r, const char *name, const posenc_r
 }
 
 /* attention_factor and mscale say the same thing: a client may give one; over a preset's, its own wins. */
-static void one_attention(posenc_request *r, pe_rotary *p, posenc_given typed, posenc_error *err)
+static void one_attention(posenc_request *r, pe_rope_params *p, posenc_given typed, posenc_error *err)
 {
     if (!pe_given(r, "attention_factor") || !pe_given(r, "mscale"))
         return;
@@ -320,11 +320,11 @@ static void one_attention(posenc_request *r, pe_rotary *p, posenc_given typed, p
     }
 }
 
-static void check_type(posenc_request *r, pe_rotary *p, posenc_given typed, posenc_error *err)
+static void check_type(posenc_request *r, pe_rope_params *p, posenc_given typed, posenc_error *err)
 {
     const int t = p->rope_type;
     const char *type = pe_rope_types[t];
-    const int64_t width = pe_rotary_width(p);
+    const int64_t width = pe_rope_width(p);
     if ((ON(LINEAR) | ON(DYNAMIC) | ON(LLAMA3) | ON(NTK)) >> t & 1 && !pe_given(r, "factor"))
         missing(err, "factor", posenc_text("rope_type=%s scales by it", type).s);
     if ((t == PE_ROPE_DYNAMIC || t == PE_ROPE_YARN) && !(p->rope_theta > 1))
@@ -344,8 +344,8 @@ static void check_type(posenc_request *r, pe_rotary *p, posenc_given typed, pose
         one_attention(r, p, typed, err);
     }
     if (t == PE_ROPE_LONGROPE) {
-        check_list(r, "short_factor", &p->short_factor, pe_rotary_pairs(p), err);
-        check_list(r, "long_factor", &p->long_factor, pe_rotary_pairs(p), err);
+        check_list(r, "short_factor", &p->short_factor, pe_rope_pairs(p), err);
+        check_list(r, "long_factor", &p->long_factor, pe_rope_pairs(p), err);
         if (p->original_max_position_embeddings < 2 && p->factor > 1 && !pe_given(r, "attention_factor"))
             refuse_int(err, "original_max_position_embeddings", p->original_max_position_embeddings,
                        "at least 2, or attention_factor: its logarithm divides");
@@ -367,9 +367,9 @@ static void check_type(posenc_request *r, pe_rotary *p, posenc_given typed, pose
 
 /* Every frequency, angle and product stays finite in the type it is formed and written in. A base below 1 and list
  * values below 1 raise frequencies over 1. */
-static void check_range(const posenc_request *r, const pe_rotary *p, const pe_rotary_reach *reach, posenc_error *err)
+static void check_range(const posenc_request *r, const pe_rope_params *p, const pe_rope_reach *reach, posenc_error *err)
 {
-    const posenc_reals *l = pe_rotary_long(p) ? &p->long_factor : &p->short_factor;
+    const posenc_reals *l = pe_rope_long(p) ? &p->long_factor : &p->short_factor;
     const double dtype_most = r->common.dtype == PE_float16 ? 65504 : r->common.dtype == PE_float64 ? 1e300 : 3e38;
     const bool lists = p->rope_type == PE_ROPE_LONGROPE;
     double base = p->rope_theta * (p->rope_type == PE_ROPE_DEFAULT ? p->ntk_factor : 1), least = 1;
@@ -382,14 +382,14 @@ static void check_range(const posenc_request *r, const pe_rotary *p, const pe_ro
         return;
     posenc_fail(err, PE_INVALID, "INVALID_PARAMETER",
                 base < 1 ? "rope_theta"
-                : lists  ? (pe_rotary_long(p) ? "long_factor" : "short_factor")
+                : lists  ? (pe_rope_long(p) ? "long_factor" : "short_factor")
                          : "linear_factor",
                 posenc_text("%.17g", base < 1 ? p->rope_theta : least).s,
                 "a larger value: frequencies up to %.3g, finite in %s", dtype_most,
                 posenc_dtype_name((posenc_dtype)r->common.dtype));
 }
 
-void pe_rotary_check(posenc_request *r, pe_rotary *p, posenc_given typed, const pe_rotary_reach *reach, posenc_error *err)
+void pe_rope_check(posenc_request *r, pe_rope_params *p, posenc_given typed, const pe_rope_reach *reach, posenc_error *err)
 {
     if (p->rope_type == PE_ROPE_DYNAMIC && pe_given(r, "alpha"))
         p->rope_type = PE_ROPE_NTK_ALPHA; /* HunYuan's spelling: alpha makes it static */
@@ -405,7 +405,7 @@ void pe_rotary_check(posenc_request *r, pe_rotary *p, posenc_given typed, const 
         check_range(r, p, reach, err);
 }
 
-bool pe_rotary_last(const posenc_request *r, const pe_positions *at, double *last)
+bool pe_rope_last(const posenc_request *r, const pe_positions *at, double *last)
 {
     const int64_t n = pe_positions_count(r, at);
     if (!n)
@@ -424,24 +424,24 @@ bool pe_rotary_last(const posenc_request *r, const pe_positions *at, double *las
 
 /* ---- numbers that follow ---- */
 
-int64_t pe_rotary_width(const pe_rotary *p)
+int64_t pe_rope_width(const pe_rope_params *p)
 {
     return p->rope_type == PE_ROPE_PROPORTIONAL ? p->head_dim
                                                 : (int64_t)((double)p->head_dim * p->partial_rotary_factor); /* as Python */
 }
 
-size_t pe_rotary_pairs(const pe_rotary *p) { return (size_t)pe_rotary_width(p) / 2; }
+size_t pe_rope_pairs(const pe_rope_params *p) { return (size_t)pe_rope_width(p) / 2; }
 
-bool pe_rotary_long(const pe_rotary *p)
+bool pe_rope_long(const pe_rope_params *p)
 {
     return p->rope_type == PE_ROPE_LONGROPE && p->seq_len > p->original_max_position_embeddings;
 }
 
 /* Pairs whose frequency is not 0. */
-static size_t turning(const pe_rotary *p)
+static size_t turning(const pe_rope_params *p)
 {
     return p->rope_type == PE_ROPE_PROPORTIONAL ? (size_t)floor(p->partial_rotary_factor * (double)p->head_dim / 2)
-                                                : pe_rotary_pairs(p);
+                                                : pe_rope_pairs(p);
 }
 
 /* 0.1 k ln(factor) + 1 */
@@ -460,7 +460,7 @@ static pe_dd square_root(pe_dd a)
     return pe_fast_two_sum(x, rest.hi / (2 * x));
 }
 
-pe_dd pe_rotary_attention(const posenc_request *r, const pe_rotary *p)
+pe_dd pe_rope_attention(const posenc_request *r, const pe_rope_params *p)
 {
     const pe_dd one = { 1, 0 };
     if (p->rope_type != PE_ROPE_YARN && p->rope_type != PE_ROPE_LONGROPE)
@@ -477,7 +477,7 @@ pe_dd pe_rotary_attention(const posenc_request *r, const pe_rotary *p)
     return square_root(pe_dd_add(one, pe_dd_div(pe_dd_log((pe_dd){ p->factor, 0 }), pe_dd_log(original))));
 }
 
-double pe_rotary_softmax(const pe_rotary *p)
+double pe_rope_softmax(const pe_rope_params *p)
 {
     if (p->rope_type != PE_ROPE_YARN || !(p->mscale_all_dim > 0))
         return 1;
@@ -485,9 +485,9 @@ double pe_rotary_softmax(const pe_rotary *p)
     return pe_dd_mul(m, m).hi;
 }
 
-double pe_rotary_ns(const pe_rotary *p, bool single)
+double pe_rope_ns(const pe_rope_params *p, bool single)
 {
-    return 30e3 + (single ? 6000.0 : p->rope_type == PE_ROPE_DEFAULT ? 300.0 : 900.0) * (double)pe_rotary_pairs(p);
+    return 30e3 + (single ? 6000.0 : p->rope_type == PE_ROPE_DEFAULT ? 300.0 : 900.0) * (double)pe_rope_pairs(p);
 }
 
 /* ---- exact frequencies ---- */
@@ -496,9 +496,9 @@ double pe_rotary_ns(const pe_rotary *p, bool single)
 enum { BITS = 256 };
 
 /* ln(rope_theta'), the base that the type makes of rope_theta. */
-static void log_base(const pe_rotary *p, mpfr_t out)
+static void log_base(const pe_rope_params *p, mpfr_t out)
 {
-    const double r = (double)pe_rotary_width(p);
+    const double r = (double)pe_rope_width(p);
     mpfr_t grown;
     mpfr_init2(grown, BITS);
     mpfr_set_ui(grown, 1, MPFR_RNDN);
@@ -526,7 +526,7 @@ static void log_base(const pe_rotary *p, mpfr_t out)
 }
 
 /* r ln(original / (2 pi turns)) / (2 ln theta): the pair that turns so often over the original length. */
-static void pair_of(const pe_rotary *p, double turns, mpfr_t out)
+static void pair_of(const pe_rope_params *p, double turns, mpfr_t out)
 {
     mpfr_t t;
     mpfr_init2(t, BITS);
@@ -538,13 +538,13 @@ static void pair_of(const pe_rotary *p, double turns, mpfr_t out)
     mpfr_set_d(t, p->rope_theta, MPFR_RNDN);
     mpfr_log(t, t, MPFR_RNDN);
     mpfr_div(out, out, t, MPFR_RNDN);
-    mpfr_mul_d(out, out, (double)pe_rotary_width(p) / 2, MPFR_RNDN);
+    mpfr_mul_d(out, out, (double)pe_rope_width(p) / 2, MPFR_RNDN);
     mpfr_clear(t);
 }
 
 /* The ends of the ramp. The upper one is held at r - 1, not at the last pair r/2 - 1: so do the paper's code and all peers.
  */
-static void band(const pe_rotary *p, mpfr_t low, mpfr_t high)
+static void band(const pe_rope_params *p, mpfr_t low, mpfr_t high)
 {
     pair_of(p, p->beta_fast, low);
     pair_of(p, p->beta_slow, high);
@@ -554,13 +554,13 @@ static void band(const pe_rotary *p, mpfr_t low, mpfr_t high)
     }
     if (mpfr_sgn(low) < 0)
         mpfr_set_zero(low, 1);
-    if (mpfr_cmp_si(high, (long)pe_rotary_width(p) - 1) > 0)
-        mpfr_set_si(high, (long)pe_rotary_width(p) - 1, MPFR_RNDN);
+    if (mpfr_cmp_si(high, (long)pe_rope_width(p) - 1) > 0)
+        mpfr_set_si(high, (long)pe_rope_width(p) - 1, MPFR_RNDN);
     if (mpfr_equal_p(low, high))
         mpfr_add_d(high, high, 0.001, MPFR_RNDN);
 }
 
-void pe_rotary_band(const pe_rotary *p, double *low, double *high)
+void pe_rope_band(const pe_rope_params *p, double *low, double *high)
 {
     mpfr_t l, h;
     mpfr_inits2(BITS, l, h, (mpfr_ptr)NULL);
@@ -584,7 +584,7 @@ static void mix(mpfr_t rung, mpfr_t g, double factor)
 }
 
 typedef struct ladder {
-    const pe_rotary *p;
+    const pe_rope_params *p;
     size_t turning;         /* pairs that turn at all */
     const double *divisors; /* longrope's, else NULL */
     mpfr_t low, high, span, turns, g;
@@ -593,7 +593,7 @@ typedef struct ladder {
 /* Scales rung j as the type says. */
 static void scale_rung(ladder *l, size_t j, mpfr_t rung)
 {
-    const pe_rotary *p = l->p;
+    const pe_rope_params *p = l->p;
     switch ((pe_rope_type)p->rope_type) {
     case PE_ROPE_DEFAULT: mpfr_div_d(rung, rung, p->linear_factor, MPFR_RNDN); break;
     case PE_ROPE_LINEAR: mpfr_div_d(rung, rung, p->factor, MPFR_RNDN); break;
@@ -629,11 +629,11 @@ static void scale_rung(ladder *l, size_t j, mpfr_t rung)
     }
 }
 
-static void set_ladder(ladder *l, const pe_rotary *p)
+static void set_ladder(ladder *l, const pe_rope_params *p)
 {
     l->p = p;
     l->turning = turning(p);
-    l->divisors = p->rope_type != PE_ROPE_LONGROPE ? NULL : pe_rotary_long(p) ? p->long_factor.v : p->short_factor.v;
+    l->divisors = p->rope_type != PE_ROPE_LONGROPE ? NULL : pe_rope_long(p) ? p->long_factor.v : p->short_factor.v;
     mpfr_inits2(BITS, l->low, l->high, l->span, l->turns, l->g, (mpfr_ptr)NULL);
     if (p->rope_type == PE_ROPE_YARN)
         band(p, l->low, l->high);
@@ -650,9 +650,9 @@ static void set_ladder(ladder *l, const pe_rotary *p)
 
 static void free_ladder(ladder *l) { mpfr_clears(l->low, l->high, l->span, l->turns, l->g, (mpfr_ptr)NULL); }
 
-static posenc_status exact(const pe_rotary *p, pe_dd *w, const posenc_context *ctx)
+static posenc_status exact(const pe_rope_params *p, pe_dd *w, const posenc_context *ctx)
 {
-    const size_t n = pe_rotary_pairs(p);
+    const size_t n = pe_rope_pairs(p);
     posenc_status st = PE_OK;
     ladder l;
     mpfr_t ratio, rung, t;
@@ -661,7 +661,7 @@ static posenc_status exact(const pe_rotary *p, pe_dd *w, const posenc_context *c
 
     log_base(p, ratio);
     mpfr_mul_si(ratio, ratio, -2, MPFR_RNDN);
-    mpfr_div_si(ratio, ratio, (long)pe_rotary_width(p), MPFR_RNDN);
+    mpfr_div_si(ratio, ratio, (long)pe_rope_width(p), MPFR_RNDN);
     mpfr_exp(ratio, ratio, MPFR_RNDN); /* theta'^(-2/r) */
     mpfr_set_ui(rung, 1, MPFR_RNDN);
     for (size_t j = 0; j < n; j++) {
@@ -683,9 +683,9 @@ static posenc_status exact(const pe_rotary *p, pe_dd *w, const posenc_context *c
 /* ---- frequencies as float32 peers form them ---- */
 
 /* The base as Python forms it, in float64. */
-static double base_float64(const pe_rotary *p)
+static double base_float64(const pe_rope_params *p)
 {
-    const double r = (double)pe_rotary_width(p), f = p->factor;
+    const double r = (double)pe_rope_width(p), f = p->factor;
     const int64_t max = p->max_position_embeddings, length = p->seq_len > max ? p->seq_len : max;
     switch ((pe_rope_type)p->rope_type) {
     case PE_ROPE_DEFAULT: return p->rope_theta * p->ntk_factor;
@@ -699,7 +699,7 @@ static double base_float64(const pe_rotary *p)
 /* Steps of one pair after power = base^(2j/r); a / b of a number by a float32 is number * (1 / float32), as in PyTorch. */
 static float scale_float32(const ladder *l, size_t j, float power, double low, double high)
 {
-    const pe_rotary *p = l->p;
+    const pe_rope_params *p = l->p;
     const float inv = 1 / power, factor = (float)p->factor;
     switch ((pe_rope_type)p->rope_type) {
     case PE_ROPE_DEFAULT: return inv / (float)p->linear_factor;
@@ -727,10 +727,10 @@ static float scale_float32(const ladder *l, size_t j, float power, double low, d
     }
 }
 
-static posenc_status single_steps(const pe_rotary *p, pe_dd *w, const posenc_context *ctx)
+static posenc_status single_steps(const pe_rope_params *p, pe_dd *w, const posenc_context *ctx)
 {
-    const size_t n = pe_rotary_pairs(p);
-    const float base = (float)base_float64(p), width = (float)pe_rotary_width(p);
+    const size_t n = pe_rope_pairs(p);
+    const float base = (float)base_float64(p), width = (float)pe_rope_width(p);
     double low = 0, high = 1;
     posenc_status st = PE_OK;
     ladder l;
@@ -755,15 +755,15 @@ static posenc_status single_steps(const pe_rotary *p, pe_dd *w, const posenc_con
     return st;
 }
 
-posenc_status pe_rotary_frequencies(const pe_rotary *p, bool single, pe_dd *w, const posenc_context *ctx)
+posenc_status pe_rope_frequencies(const pe_rope_params *p, bool single, pe_dd *w, const posenc_context *ctx)
 {
     return single ? single_steps(p, w, ctx) : exact(p, w, ctx);
 }
 
 /* ---- cosines and sines ---- */
 
-posenc_status pe_rotary_turn(const pe_dd *w, size_t n, double position, pe_dd attention, bool single, double *cosine,
-                             double *sine, pe_pace *pace)
+posenc_status pe_rope_turn(const pe_dd *w, size_t n, double position, pe_dd attention, bool single, double *cosine,
+                           double *sine, pe_pace *pace)
 {
     enum { BLOCK = 64, STEPS = 20 }; /* about nanoseconds a pair */
     const bool plain = attention.hi == 1 && attention.lo == 0;
@@ -792,28 +792,28 @@ posenc_status pe_rotary_turn(const pe_dd *w, size_t n, double position, pe_dd at
 
 static bool fast(const posenc_request *r, bool single) { return !single && r->common.dtype != PE_float64; }
 
-uint64_t pe_rotary_spin_size(const posenc_request *r, const pe_rotary *p, bool single)
+uint64_t pe_rope_spin_size(const posenc_request *r, const pe_rope_params *p, bool single)
 {
     return fast(r, single) ? pe_rotor_size(turning(p)) : 0;
 }
 
-pe_rotary_spin pe_rotary_spin_begin(const posenc_request *r, const pe_rotary *p, bool single, const pe_dd *w, void *storage)
+pe_rope_spin pe_rope_spin_begin(const posenc_request *r, const pe_rope_params *p, bool single, const pe_dd *w, void *storage)
 {
-    pe_rotary_spin s = { .w = w,
-                         .pairs = pe_rotary_pairs(p),
-                         .turning = turning(p),
-                         .attention = pe_rotary_attention(r, p),
-                         .single = single,
-                         .fast = fast(r, single) };
+    pe_rope_spin s = { .w = w,
+                       .pairs = pe_rope_pairs(p),
+                       .turning = turning(p),
+                       .attention = pe_rope_attention(r, p),
+                       .single = single,
+                       .fast = fast(r, single) };
     if (s.fast)
         s.rotor = pe_rotor_begin(w, s.turning, storage);
     return s;
 }
 
-posenc_status pe_rotary_spin_row(pe_rotary_spin *s, double position, double *cosine, double *sine, pe_pace *pace)
+posenc_status pe_rope_spin_row(pe_rope_spin *s, double position, double *cosine, double *sine, pe_pace *pace)
 {
     if (!s->fast)
-        return pe_rotary_turn(s->w, s->pairs, position, s->attention, s->single, cosine, sine, pace);
+        return pe_rope_turn(s->w, s->pairs, position, s->attention, s->single, cosine, sine, pace);
     posenc_status st = pe_rotor_row(&s->rotor, position, sine, cosine, pace);
     if (st)
         return st;
@@ -828,57 +828,57 @@ posenc_status pe_rotary_spin_row(pe_rotary_spin *s, double position, double *cos
     return pe_pace_add(pace, 60 + (int64_t)s->pairs * 2);
 }
 
-double pe_rotary_spin_ns(const posenc_request *r, const pe_rotary *p, bool single)
+double pe_rope_spin_ns(const posenc_request *r, const pe_rope_params *p, bool single)
 {
-    return 30 + (fast(r, single) ? 2.2 : 7) * (double)pe_rotary_pairs(p);
+    return 30 + (fast(r, single) ? 2.2 : 7) * (double)pe_rope_pairs(p);
 }
 
-void pe_rotary_lay(pe_rotary_layout l, size_t n, const double *pair, double *row)
+void pe_rope_lay(pe_rope_layout l, size_t n, const double *pair, double *row)
 {
     memcpy(row, pair, n * sizeof *row);
-    if (l == PE_ROTARY_HALF)
+    if (l == PE_ROPE_HALF)
         memcpy(row + n, pair, n * sizeof *row);
-    else if (l == PE_ROTARY_INTERLEAVED)
+    else if (l == PE_ROPE_INTERLEAVED)
         pe_zip(pair, pair, n, row);
 }
 
-void pe_rotary_write(pe_rotary_layout l, size_t n, const double *pair, double *row, posenc_tensor *to, int64_t index)
+void pe_rope_write(pe_rope_layout l, size_t n, const double *pair, double *row, posenc_tensor *to, int64_t index)
 {
     const size_t size = n * posenc_dtype_size(to->dtype);
-    char *dst = (char *)to->data + (size_t)index * size * (pe_rotary_once(l) ? 1 : 2);
-    if (l == PE_ROTARY_INTERLEAVED) {
+    char *dst = (char *)to->data + (size_t)index * size * (pe_rope_once(l) ? 1 : 2);
+    if (l == PE_ROPE_INTERLEAVED) {
         pe_zip(pair, pair, n, row);
         posenc_convert(to->dtype, dst, row, 2 * n);
         return;
     }
     posenc_convert(to->dtype, dst, pair, n);
-    if (l == PE_ROTARY_HALF)
+    if (l == PE_ROPE_HALF)
         memcpy(dst + size, dst, size);
 }
 
 /* ---- outputs ---- */
 
-posenc_status pe_rotary_shape(const posenc_request *r, const pe_rotary *p, posenc_result *out, posenc_error *err)
+posenc_status pe_rope_shape(const posenc_request *r, const pe_rope_params *p, posenc_result *out, posenc_error *err)
 {
-    const int64_t one = 1, pairs = (int64_t)pe_rotary_pairs(p);
+    const int64_t one = 1, pairs = (int64_t)pe_rope_pairs(p);
     posenc_status st = pe_output(out, "inv_freq", (posenc_dtype)r->common.dtype, 1, &pairs, err);
     st = st ? st : pe_output(out, "attention_factor", PE_float64, 1, &one, err);
     st = st ? st : pe_output(out, "softmax_scale_multiplier", PE_float64, 1, &one, err);
     return st || p->rope_type != PE_ROPE_LONGROPE ? st : pe_output(out, "long_factor_used", PE_int64, 1, &one, err);
 }
 
-void pe_rotary_fill(const posenc_request *r, const pe_rotary *p, const pe_dd *w, double *row, posenc_result *out)
+void pe_rope_fill(const posenc_request *r, const pe_rope_params *p, const pe_dd *w, double *row, posenc_result *out)
 {
-    const size_t n = pe_rotary_pairs(p);
+    const size_t n = pe_rope_pairs(p);
     const posenc_tensor *inv_freq = pe_tensor(out, "inv_freq");
     for (size_t j = 0; j < n; j++)
         row[j] = w[j].hi;
     posenc_convert(inv_freq->dtype, inv_freq->data, row, n);
-    *(double *)pe_tensor(out, "attention_factor")->data = pe_rotary_attention(r, p).hi;
-    *(double *)pe_tensor(out, "softmax_scale_multiplier")->data = pe_rotary_softmax(p);
+    *(double *)pe_tensor(out, "attention_factor")->data = pe_rope_attention(r, p).hi;
+    *(double *)pe_tensor(out, "softmax_scale_multiplier")->data = pe_rope_softmax(p);
     if (p->rope_type == PE_ROPE_LONGROPE)
-        *(int64_t *)pe_tensor(out, "long_factor_used")->data = pe_rotary_long(p);
-    if (pe_rotary_long(p))
+        *(int64_t *)pe_tensor(out, "long_factor_used")->data = pe_rope_long(p);
+    if (pe_rope_long(p))
         pe_warn(out,
                 "long_factor is used: seq_len %lld is above original_max_position_embeddings %lld; shorter tables have "
                 "other frequencies, so keys cached with them do not fit",
@@ -887,17 +887,16 @@ void pe_rotary_fill(const posenc_request *r, const pe_rotary *p, const pe_dd *w,
 
 /* ---- turning vectors ---- */
 
-const char *const pe_rotary_orders[] = { "head_position_dim", "position_head_dim", NULL };
+const char *const pe_rope_orders[] = { "head_position_dim", "position_head_dim", NULL };
 
-void pe_rotary_vector(const pe_rotary_turner *t, const double *c, const double *s, const double *c2, const double *s2,
-                      const double *x, double *out)
+void pe_rope_vector(const pe_rope_turner *t, const double *c, const double *s, const double *c2, const double *s2,
+                    const double *x, double *out)
 {
     memcpy(out, x, t->start * sizeof *x);
     memcpy(out + t->start + 2 * t->pairs, x + t->start + 2 * t->pairs, (t->head_dim - t->start - 2 * t->pairs) * sizeof *x);
     for (size_t j = 0; j < t->pairs; j++) {
-        const double x1 = x[t->start + pe_rotary_first(t->in, j)], x2 = x[t->start + pe_rotary_second(t->in, t->pairs, j)];
-        double *y1 = &out[t->start + pe_rotary_first(t->out, j)],
-               *y2 = &out[t->start + pe_rotary_second(t->out, t->pairs, j)];
+        const double x1 = x[t->start + pe_rope_first(t->in, j)], x2 = x[t->start + pe_rope_second(t->in, t->pairs, j)];
+        double *y1 = &out[t->start + pe_rope_first(t->out, j)], *y2 = &out[t->start + pe_rope_second(t->out, t->pairs, j)];
         if (t->single) {
             const float f1 = (float)x1, f2 = (float)x2;
             const float a = f1 * (float)c[j], b = f2 * (float)s[j], d = f2 * (float)c2[j], e = f1 * (float)s2[j];
@@ -910,10 +909,10 @@ void pe_rotary_vector(const pe_rotary_turner *t, const double *c, const double *
     }
 }
 
-pe_rotary_axes pe_rotary_axes_of(const posenc_tensor *t, int order)
+pe_rope_axes pe_rope_axes_of(const posenc_tensor *t, int order)
 {
     const int64_t *end = t->shape + t->rank - 1; /* head_dim */
-    pe_rotary_axes a = { .batch = t->rank > 3 ? t->shape[0] : 1, .heads = 1 };
+    pe_rope_axes a = { .batch = t->rank > 3 ? t->shape[0] : 1, .heads = 1 };
     if (order == PE_HEAD_POSITION_DIM) {
         a.positions = end[-1];
         a.heads = t->rank > 2 ? end[-2] : 1;
@@ -929,8 +928,8 @@ pe_rotary_axes pe_rotary_axes_of(const posenc_tensor *t, int order)
     return a;
 }
 
-bool pe_rotary_heads(const posenc_tensor *t, int order, const posenc_tensor *tokens, int64_t positions, int64_t head_dim,
-                     posenc_error *err)
+bool pe_rope_heads(const posenc_tensor *t, int order, const posenc_tensor *tokens, int64_t positions, int64_t head_dim,
+                   posenc_error *err)
 {
     const bool first = order == PE_HEAD_POSITION_DIM, batched = tokens && tokens->rank == 2;
     const int64_t n = batched ? tokens->shape[1] : positions, b = batched ? tokens->shape[0] : -1;
@@ -945,7 +944,7 @@ bool pe_rotary_heads(const posenc_tensor *t, int order, const posenc_tensor *tok
     return pe_tensor_shaped(t, 4, four, words.s, err);
 }
 
-double pe_rotary_most(posenc_dtype dtype, bool single, double attention)
+double pe_rope_most(posenc_dtype dtype, bool single, double attention)
 {
     const double most = dtype == PE_float16 ? 65504 : dtype == PE_float64 && !single ? 1e300 : 3e38;
     return most / (1.5 * (attention > 1 ? attention : 1)); /* the sum of two channels: sqrt(2) times one at most */

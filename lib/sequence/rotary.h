@@ -1,7 +1,7 @@
 /* rotary.h - the frequencies of rotary positions, in every way that released models scale them.
  *
- *     typedef struct rope { posenc_given given; ...; pe_rotary rotary; ... } rope;
- *     static const posenc_param rows[] = { ..., PE_ROTARY_ROWS(rope, rotary), ... };
+ *     typedef struct rope { posenc_given given; ...; pe_rope_params rotary; ... } rope;
+ *     static const posenc_param rows[] = { ..., PE_ROPE_ROWS(rope, rotary), ... };
  *
  * r = int(head_dim * partial_rotary_factor) channels rotate in r/2 pairs. Pair j turns by position * w[j]; its cosine and
  * sine are multiplied by the attention factor.
@@ -41,15 +41,15 @@ typedef enum pe_rope_type {
 extern const char *const pe_rope_types[];
 
 /* Columns of a table with n pairs: half c0 c1 .. c0 c1 .., interleaved c0 c0 c1 c1 .., unduplicated c0 c1 .. */
-typedef enum pe_rotary_layout {
-    PE_ROTARY_HALF,
-    PE_ROTARY_INTERLEAVED,
-    PE_ROTARY_HALF_ONCE,
-    PE_ROTARY_INTERLEAVED_ONCE
-} pe_rotary_layout;
-extern const char *const pe_rotary_layouts[]; /* half, interleaved, half_unduplicated, interleaved_unduplicated */
+typedef enum pe_rope_layout {
+    PE_ROPE_HALF,
+    PE_ROPE_INTERLEAVED,
+    PE_ROPE_HALF_ONCE,
+    PE_ROPE_INTERLEAVED_ONCE
+} pe_rope_layout;
+extern const char *const pe_rope_layouts[]; /* half, interleaved, half_unduplicated, interleaved_unduplicated */
 
-typedef struct pe_rotary {
+typedef struct pe_rope_params {
     int64_t head_dim, hidden_size, num_attention_heads;
     double rope_theta, partial_rotary_factor;
     int rope_type;
@@ -59,15 +59,15 @@ typedef struct pe_rotary {
     bool truncate;
     posenc_reals short_factor, long_factor; /* (pairs) */
     double low_freq_factor, high_freq_factor, alpha, ntk_factor, linear_factor;
-} pe_rotary;
+} pe_rope_params;
 
-enum { PE_ROTARY_MAX_WIDTH = 65536 };
+enum { PE_ROPE_MAX_WIDTH = 65536 };
 
-/* Rows that only some rope_types read are optional, so that a preset can choose the type: pe_rotary_check refuses what the
+/* Rows that only some rope_types read are optional, so that a preset can choose the type: pe_rope_check refuses what the
  * type does not read and fills in the rest, which then stands in the key. */
 /* clang-format off */
-#define PE_ROTARY_ROWS(T, in)                                                                                              \
-    { PE_ROW_IN(T, in, head_dim, PE_T_INT, int64_t), .flags = PE_DERIVED, .min = 1, .max = PE_ROTARY_MAX_WIDTH,            \
+#define PE_ROPE_ROWS(T, in)                                                                                              \
+    { PE_ROW_IN(T, in, head_dim, PE_T_INT, int64_t), .flags = PE_DERIVED, .min = 1, .max = PE_ROPE_MAX_WIDTH,            \
       .doc = "channels of a head; when absent, hidden_size / num_attention_heads" },                                       \
     { PE_ROW_IN(T, in, hidden_size, PE_T_INT, int64_t), .flags = PE_OPTIONAL, .min = 1, .max = 1 << 30,                    \
       .doc = "width of the model, with num_attention_heads instead of head_dim" },                                         \
@@ -127,59 +127,60 @@ enum { PE_ROTARY_MAX_WIDTH = 65536 };
 
 /* A preset is a query of rows. Sets those that the request has and the client did not give; leaves no trace of itself, the
  * row `preset`. */
-void pe_rotary_preset(posenc_request *r, const char *query, posenc_error *err);
+void pe_rope_preset(posenc_request *r, const char *query, posenc_error *err);
 /* Released models; the words of a row and the query of each. */
-extern const char *const pe_rotary_preset_words[], *const pe_rotary_preset_queries[];
+extern const char *const pe_rope_preset_words[], *const pe_rope_preset_queries[];
 
 /* The largest of the positions, not its magnitude; false when there is none. */
-bool pe_rotary_last(const posenc_request *r, const pe_positions *at, double *last);
+bool pe_rope_last(const posenc_request *r, const pe_positions *at, double *last);
 
 /* What the request knows of positions. */
-typedef struct pe_rotary_reach {
+typedef struct pe_rope_reach {
     bool any;        /* there are positions */
     double last;     /* the largest; of no account without any */
     double farthest; /* the largest magnitude */
     bool single;     /* compute_dtype=float32 */
-} pe_rotary_reach;
+} pe_rope_reach;
 /* Refuses and fills in. `typed`: the rows that the client gave, before any preset. */
-void pe_rotary_check(posenc_request *r, pe_rotary *p, posenc_given typed, const pe_rotary_reach *reach, posenc_error *err);
+void pe_rope_check(posenc_request *r, pe_rope_params *p, posenc_given typed, const pe_rope_reach *reach, posenc_error *err);
 
 /* ---- after `check` ---- */
 
-int64_t pe_rotary_width(const pe_rotary *p);                            /* channels that rotate */
-size_t pe_rotary_pairs(const pe_rotary *p);                             /* width / 2 */
-bool pe_rotary_long(const pe_rotary *p);                                /* longrope: long_factor is used */
-pe_dd pe_rotary_attention(const posenc_request *r, const pe_rotary *p); /* the attention factor; r says what was given */
-double pe_rotary_softmax(const pe_rotary *p);                           /* what multiplies the softmax scale */
-double pe_rotary_ns(const pe_rotary *p, bool single);                   /* cost of the frequencies */
+int64_t pe_rope_width(const pe_rope_params *p);                            /* channels that rotate */
+size_t pe_rope_pairs(const pe_rope_params *p);                             /* width / 2 */
+bool pe_rope_long(const pe_rope_params *p);                                /* longrope: long_factor is used */
+pe_dd pe_rope_attention(const posenc_request *r, const pe_rope_params *p); /* the attention factor; r says what was given */
+double pe_rope_softmax(const pe_rope_params *p);                           /* what multiplies the softmax scale */
+double pe_rope_ns(const pe_rope_params *p, bool single);                   /* cost of the frequencies */
 
 /* The ends of YaRN's band, clamped as the ramp takes them. */
-void pe_rotary_band(const pe_rotary *p, double *low, double *high);
+void pe_rope_band(const pe_rope_params *p, double *low, double *high);
 
 /* (pairs) frequencies to 106 bits; `single`: formed in float32, step by step as float32 peers do. */
-posenc_status pe_rotary_frequencies(const pe_rotary *p, bool single, pe_dd *w, const posenc_context *ctx);
+posenc_status pe_rope_frequencies(const pe_rope_params *p, bool single, pe_dd *w, const posenc_context *ctx);
 
 /* Cosines and sines (n) of one position, times `attention`. */
-posenc_status pe_rotary_turn(const pe_dd *w, size_t n, double position, pe_dd attention, bool single, double *cosine,
-                             double *sine, pe_pace *pace);
+posenc_status pe_rope_turn(const pe_dd *w, size_t n, double position, pe_dd attention, bool single, double *cosine,
+                           double *sine, pe_pace *pace);
 
 /* The same for row after row: by a rotor where float32 or less is asked for, exactly for float64, or in float32 steps. */
-typedef struct pe_rotary_spin {
+typedef struct pe_rope_spin {
     const pe_dd *w;
     size_t pairs, turning; /* pairs; those whose frequency is not 0 */
     pe_dd attention;
     bool single, fast;
     pe_rotor rotor;
-} pe_rotary_spin;
-uint64_t pe_rotary_spin_size(const posenc_request *r, const pe_rotary *p, bool single); /* bytes of storage */
-pe_rotary_spin pe_rotary_spin_begin(const posenc_request *r, const pe_rotary *p, bool single, const pe_dd *w, void *storage);
-posenc_status pe_rotary_spin_row(pe_rotary_spin *s, double position, double *cosine, double *sine, pe_pace *pace);
-double pe_rotary_spin_ns(const posenc_request *r, const pe_rotary *p, bool single); /* cost of a row with its writing */
+} pe_rope_spin;
+uint64_t pe_rope_spin_size(const posenc_request *r, const pe_rope_params *p, bool single); /* bytes of storage */
+pe_rope_spin pe_rope_spin_begin(const posenc_request *r, const pe_rope_params *p, bool single, const pe_dd *w,
+                                void *storage);
+posenc_status pe_rope_spin_row(pe_rope_spin *s, double position, double *cosine, double *sine, pe_pace *pace);
+double pe_rope_spin_ns(const posenc_request *r, const pe_rope_params *p, bool single); /* cost of a row with its writing */
 
 /* ---- outputs that every rotary encoding has ---- */
 
 /* clang-format off */
-#define PE_ROTARY_OUTPUTS                                                                                                  \
+#define PE_ROPE_OUTPUTS                                                                                                  \
     { .name = "inv_freq", .shape = "[pairs]", .doc = "angle per position of each pair" },                                  \
     { .name = "attention_factor", .shape = "[1]", .dtype = "float64",                                                      \
       .doc = "what cos and sin are multiplied by already" },                                                               \
@@ -188,55 +189,52 @@ double pe_rotary_spin_ns(const posenc_request *r, const pe_rotary *p, bool singl
     { .name = "long_factor_used", .shape = "[1]", .dtype = "int64",                                                        \
       .doc = "with longrope: 1 where the frequencies are those of long_factor, 0 where of short_factor" }
 /* clang-format on */
-posenc_status pe_rotary_shape(const posenc_request *r, const pe_rotary *p, posenc_result *out, posenc_error *err);
+posenc_status pe_rope_shape(const posenc_request *r, const pe_rope_params *p, posenc_result *out, posenc_error *err);
 /* Fills them; `row` has room for the pairs. Warns where long_factor is used. */
-void pe_rotary_fill(const posenc_request *r, const pe_rotary *p, const pe_dd *w, double *row, posenc_result *out);
+void pe_rope_fill(const posenc_request *r, const pe_rope_params *p, const pe_dd *w, double *row, posenc_result *out);
 
 /* ---- tables ---- */
 
-static inline bool pe_rotary_once(pe_rotary_layout l) { return l >= PE_ROTARY_HALF_ONCE; }
-static inline bool pe_rotary_interleaved(pe_rotary_layout l) { return l % 2 == PE_ROTARY_INTERLEAVED; }
-static inline int64_t pe_rotary_columns(pe_rotary_layout l, size_t pairs)
-{
-    return (int64_t)pairs * (pe_rotary_once(l) ? 1 : 2);
-}
+static inline bool pe_rope_once(pe_rope_layout l) { return l >= PE_ROPE_HALF_ONCE; }
+static inline bool pe_rope_interleaved(pe_rope_layout l) { return l % 2 == PE_ROPE_INTERLEAVED; }
+static inline int64_t pe_rope_columns(pe_rope_layout l, size_t pairs) { return (int64_t)pairs * (pe_rope_once(l) ? 1 : 2); }
 /* Of two channels that turn together, pair j: first and second column in the layout's order of channels. */
-static inline size_t pe_rotary_first(pe_rotary_layout l, size_t j) { return pe_rotary_interleaved(l) ? 2 * j : j; }
-static inline size_t pe_rotary_second(pe_rotary_layout l, size_t pairs, size_t j)
+static inline size_t pe_rope_first(pe_rope_layout l, size_t j) { return pe_rope_interleaved(l) ? 2 * j : j; }
+static inline size_t pe_rope_second(pe_rope_layout l, size_t pairs, size_t j)
 {
-    return pe_rotary_interleaved(l) ? 2 * j + 1 : pairs + j;
+    return pe_rope_interleaved(l) ? 2 * j + 1 : pairs + j;
 }
 /* One value a pair (n) into the columns of a row. */
-void pe_rotary_lay(pe_rotary_layout l, size_t n, const double *pair, double *row);
+void pe_rope_lay(pe_rope_layout l, size_t n, const double *pair, double *row);
 /* Such a row as row number `index` of a table; `row` (2n) is scratch. */
-void pe_rotary_write(pe_rotary_layout l, size_t n, const double *pair, double *row, posenc_tensor *to, int64_t index);
+void pe_rope_write(pe_rope_layout l, size_t n, const double *pair, double *row, posenc_tensor *to, int64_t index);
 
 /* ---- turning vectors ---- */
 
 /* Which channels of a head are turned, and where they go. */
-typedef struct pe_rotary_turner {
+typedef struct pe_rope_turner {
     size_t head_dim, pairs, start; /* channels start .. start + 2 pairs - 1 turn, the others pass */
-    pe_rotary_layout in, out;      /* the order of the channels that turn */
+    pe_rope_layout in, out;        /* the order of the channels that turn */
     bool single;                   /* each product and sum rounded to float32 */
-} pe_rotary_turner;
+} pe_rope_turner;
 
 /* out = x turned; (head_dim) both. Of pair j the first channel takes c[j], s[j], the second c2[j], s2[j] (as a rule the
  * same arrays):  x1 c - x2 s,  x2 c2 + x1 s2. */
-void pe_rotary_vector(const pe_rotary_turner *t, const double *c, const double *s, const double *c2, const double *s2,
-                      const double *x, double *out);
+void pe_rope_vector(const pe_rope_turner *t, const double *c, const double *s, const double *c2, const double *s2,
+                    const double *x, double *out);
 
 /* The axes of a tensor of heads: [heads, N, head_dim] or [N, heads, head_dim], with a batch in front or without. */
-typedef struct pe_rotary_axes {
+typedef struct pe_rope_axes {
     int64_t batch, heads, positions;
     int64_t of_batch, of_head, of_position; /* vectors from one to the next */
-} pe_rotary_axes;
+} pe_rope_axes;
 enum { PE_HEAD_POSITION_DIM, PE_POSITION_HEAD_DIM };
-extern const char *const pe_rotary_orders[]; /* head_position_dim, position_head_dim */
+extern const char *const pe_rope_orders[]; /* head_position_dim, position_head_dim */
 /* Whether `t` has such axes: of `positions`, or, where the positions are [B, L], of B batches of L. False after a fault. */
-bool pe_rotary_heads(const posenc_tensor *t, int order, const posenc_tensor *tokens, int64_t positions, int64_t head_dim,
-                     posenc_error *err);
-pe_rotary_axes pe_rotary_axes_of(const posenc_tensor *t, int order);
+bool pe_rope_heads(const posenc_tensor *t, int order, const posenc_tensor *tokens, int64_t positions, int64_t head_dim,
+                   posenc_error *err);
+pe_rope_axes pe_rope_axes_of(const posenc_tensor *t, int order);
 /* The largest magnitude of an element that stays finite in `dtype` when turned and multiplied by `attention`. */
-double pe_rotary_most(posenc_dtype dtype, bool single, double attention);
+double pe_rope_most(posenc_dtype dtype, bool single, double attention);
 
 #endif
