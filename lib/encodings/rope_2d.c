@@ -112,7 +112,7 @@ static const posenc_param rows[] = {
       .doc = "timm's name of axis_order: ij is h_first, xy is w_first; the order of the rows stays" },
     { PE_ENUM(rope_2d, frequency_split), .names = splits, .def = INDEPENDENT,
       .doc = "each axis has the ladder of head_dim/2 channels, or every other rung of that of head_dim (Pixtral)" },
-    { PE_ENUM(rope_2d, layout), .names = pe_rotary_layouts, .def = PE_GRID_HALF,
+    { PE_ENUM(rope_2d, layout), .names = pe_grid_rotary_layouts, .def = PE_GRID_HALF,
       .doc = "columns of pair j of P: j and j + P; 2j and 2j + 1; j alone of either; or a half layout for each axis" },
     { PE_BOOL(rope_2d, rotate_half), .flags = PE_OPTIONAL,
       .doc = "timm's name of layout: true is half, false is interleaved" },

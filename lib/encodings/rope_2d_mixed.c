@@ -24,7 +24,7 @@ static const char *const axis_orders[] = { "h_first", "w_first", NULL };
 enum { ROPE_VIT, PER_HEAD };
 static const char *const head_views[] = { "rope_vit", "per_head", NULL };
 
-/* pe_rotary_layouts without the last: no pair belongs to one axis. */
+/* pe_grid_rotary_layouts without the last: no pair belongs to one axis. */
 static const char *const layouts[] = { "half", "interleaved", "half_unduplicated", "interleaved_unduplicated", NULL };
 
 typedef struct rope_2d_mixed {

@@ -52,7 +52,7 @@ static const posenc_param rows[] = {
       .doc = "what the coordinates of each axis are divided by (Allegro)" },
     { PE_REAL(rope_nd, rope_theta), .def = 10000, .min = 1e-100, .max = 1e100,
       .doc = "base of the ladder of frequencies of each axis (HunyuanVideo 256)" },
-    { PE_ENUM(rope_nd, layout), .names = pe_rotary_layouts, .def = PE_GRID_INTERLEAVED,
+    { PE_ENUM(rope_nd, layout), .names = pe_grid_rotary_layouts, .def = PE_GRID_INTERLEAVED,
       .doc =
           "columns of pair j of P: j and j + P; 2j and 2j + 1 (FLUX, HunyuanVideo, CogVideoX, Wan); j alone of either; or "
           "a half layout for each axis (Allegro)" },

@@ -10,7 +10,7 @@
 const char *const pe_grid_types[] = { "index", "pixel", "centered", NULL };
 const char *const pe_grid_crops[] = { "scaled", "open", NULL };
 const char *const pe_grid_indexes[] = { "ij", "xy", NULL };
-const char *const pe_rotary_layouts[] = { "half",          "interleaved", "half_unduplicated", "interleaved_unduplicated",
+const char *const pe_grid_rotary_layouts[] = { "half",          "interleaved", "half_unduplicated", "interleaved_unduplicated",
                                         "half_per_axis", NULL };
 
 static pe_dd plain(double v) { return (pe_dd){ v, 0 }; }

@@ -66,7 +66,7 @@ double pe_bands_largest(const pe_bands *b); /* no frequency is above it */
 
 /* ---- rotations ---- */
 
-/* Where the cosine (or sine) of pair j stands in its row; in the order of pe_rotary_layouts. With P pairs: */
+/* Where the cosine (or sine) of pair j stands in its row; in the order of pe_grid_rotary_layouts. With P pairs: */
 typedef enum pe_grid_layout {
     PE_GRID_HALF,                     /* j and P + j */
     PE_GRID_INTERLEAVED,              /* 2j and 2j + 1 */
@@ -74,7 +74,7 @@ typedef enum pe_grid_layout {
     PE_GRID_INTERLEAVED_UNDUPLICATED, /* j: as a complex table */
     PE_GRID_HALF_PER_AXIS             /* each axis has a `half` of its own, one after the other */
 } pe_grid_layout;
-extern const char *const pe_rotary_layouts[];
+extern const char *const pe_grid_rotary_layouts[];
 
 enum { PE_ROTARY_AXES = 8 };
 
