@@ -365,6 +365,20 @@ static void check_type(posenc_request *r, pe_rope_params *p, posenc_given typed,
     }
 }
 
+/* The base as Python forms it, in float64. */
+static double base_float64(const pe_rope_params *p)
+{
+    const double r = (double)pe_rope_width(p), f = p->factor;
+    const int64_t max = p->max_position_embeddings, length = p->seq_len > max ? p->seq_len : max;
+    switch ((pe_rope_type)p->rope_type) {
+    case PE_ROPE_DEFAULT: return p->rope_theta * p->ntk_factor;
+    case PE_ROPE_DYNAMIC: return p->rope_theta * pe_pow(f * (double)length / (double)max - (f - 1), r / (r - 2));
+    case PE_ROPE_NTK: return p->rope_theta * pe_pow(f, r / (r - 2));
+    case PE_ROPE_NTK_ALPHA: return p->rope_theta * pe_pow(p->alpha, r / (r - 2));
+    default: return p->rope_theta;
+    }
+}
+
 /* Every frequency, angle and product stays finite in the type it is formed and written in. A base below 1 and list
  * values below 1 raise frequencies over 1. */
 static void check_range(const posenc_request *r, const pe_rope_params *p, const pe_rope_reach *reach, posenc_error *err)
@@ -372,7 +386,8 @@ static void check_range(const posenc_request *r, const pe_rope_params *p, const 
     const posenc_reals *l = pe_rope_long(p) ? &p->long_factor : &p->short_factor;
     const double dtype_most = r->common.dtype == PE_float16 ? 65504 : r->common.dtype == PE_float64 ? 1e300 : 3e38;
     const bool lists = p->rope_type == PE_ROPE_LONGROPE;
-    double base = p->rope_theta * (p->rope_type == PE_ROPE_DEFAULT ? p->ntk_factor : 1), least = 1;
+    const double base = base_float64(p);
+    double least = 1;
     for (size_t i = 0; lists && i < l->n; i++)
         least = l->v[i] < least ? l->v[i] : least;
     if (p->rope_type == PE_ROPE_DEFAULT)
@@ -681,20 +696,6 @@ static posenc_status exact(const pe_rope_params *p, pe_dd *w, const posenc_conte
 }
 
 /* ---- frequencies as float32 peers form them ---- */
-
-/* The base as Python forms it, in float64. */
-static double base_float64(const pe_rope_params *p)
-{
-    const double r = (double)pe_rope_width(p), f = p->factor;
-    const int64_t max = p->max_position_embeddings, length = p->seq_len > max ? p->seq_len : max;
-    switch ((pe_rope_type)p->rope_type) {
-    case PE_ROPE_DEFAULT: return p->rope_theta * p->ntk_factor;
-    case PE_ROPE_DYNAMIC: return p->rope_theta * pe_pow(f * (double)length / (double)max - (f - 1), r / (r - 2));
-    case PE_ROPE_NTK: return p->rope_theta * pe_pow(f, r / (r - 2));
-    case PE_ROPE_NTK_ALPHA: return p->rope_theta * pe_pow(p->alpha, r / (r - 2));
-    default: return p->rope_theta;
-    }
-}
 
 /* Steps of one pair after power = base^(2j/r); a / b of a number by a float32 is number * (1 / float32), as in PyTorch. */
 static float scale_float32(const ladder *l, size_t j, float power, double low, double high)

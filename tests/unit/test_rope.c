@@ -655,6 +655,8 @@ static const struct {
     { "head_dim=8&rope_type=longrope&short_factor=1,1,1,1&long_factor=1,1,1,1&original_max_position_embeddings=1",
       "original_max_position_embeddings", "at least 2" },
     { "head_dim=8&seq_len=0", "seq_len", "" },
+    { "head_dim=64&rope_theta=1e-30&rope_type=ntk_alpha&alpha=1e-9", "rope_theta", "float32" },
+    { "head_dim=64&linear_factor=1e-9&dtype=float16", "linear_factor", "float16" },
     { "head_dim=8&positions=1,2&num_positions=2", "positions", "" },
     { "head_dim=8&positions=1e30", "positions[0]", "" },
     { "head_dim=8&positions=1&layout=split", "layout", "half" },
