@@ -25,17 +25,17 @@ X(fractional_patch_index)
 X(vision_interpolation)
 X(vision_position_ids)
 /* rotary */
-/*! X(rope) */
+X(rope)
 X(rope_2d)
 X(rope_nd)
 X(rope_2d_mixed)
-/*! X(mrope) */
+X(mrope)
 X(mrope_index)
-/*! X(xpos) */
-/*! X(rope_apply) */
-/*! X(rope_permute) */
-/*! X(attention_temperature) */
-/*! X(no_rope_layers) */
+X(xpos)
+X(rope_apply)
+X(rope_permute)
+X(attention_temperature)
+X(no_rope_layers)
 /* relative */
 X(alibi)
 X(alibi_slopes)
