@@ -10,8 +10,9 @@
 const char *const pe_grid_types[] = { "index", "pixel", "centered", NULL };
 const char *const pe_grid_crops[] = { "scaled", "open", NULL };
 const char *const pe_grid_indexes[] = { "ij", "xy", NULL };
-const char *const pe_grid_rotary_layouts[] = { "half",          "interleaved", "half_unduplicated", "interleaved_unduplicated",
-                                        "half_per_axis", NULL };
+const char *const pe_grid_rotary_layouts[] = {
+    "half", "interleaved", "half_unduplicated", "interleaved_unduplicated", "half_per_axis", NULL
+};
 
 static pe_dd plain(double v) { return (pe_dd){ v, 0 }; }
 static pe_dd minus(pe_dd a) { return (pe_dd){ -a.hi, -a.lo }; }
