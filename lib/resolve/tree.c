@@ -70,7 +70,7 @@ static posenc_status read_object(pe_node *node, const char *copy, const char *or
         if (i + 1 < n && !strcmp(child[i].key, child[i + 1].key)) {
             char path[256] = "";
             path_of(&child[i], path, sizeof path);
-            return posenc_fail(err, PE_INVALID, "DUPLICATE_PARAMETER", path,
+            return posenc_fail(err, PE_INVALID, "DUPLICATE_PARAMETER", path[0] ? path : "$",
                                pe_node_show(&child[i + 1], child[i + 1].value).s,
                                "once: the key stands twice in its object");
         }

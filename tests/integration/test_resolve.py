@@ -16,7 +16,7 @@ import pytest
 import rpc
 from conftest import BUILD, ROOT
 
-SEEDS = sorted((ROOT / "tests/fuzz/seeds/resolve").glob("*.json"))
+SEEDS = sorted((ROOT / "tests/fuzz/seeds/resolve").glob("[0-9]*.json"))
 LLAMA3 = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 131072, "rope_theta": 500000.0,
           "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                            "original_max_position_embeddings": 8192}}

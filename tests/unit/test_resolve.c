@@ -383,6 +383,7 @@ static const struct {
     { "{'a':'\x80'}", "$" },
     { "{'model_type':'llama','rope_theta':1Infinity}", "$" },
     { "{" LLAMA ",'rope_theta':1,'rope_theta':1}", "rope_theta" },
+    { "{'':1,'':2}", "$" },
     { "{'text_config':{'rope_scaling':{'factor':1,'factor':2}}}", "text_config.rope_scaling.factor" },
     { "{'model_type':3}", "model_type" },
     { "{}", "model_type" },
