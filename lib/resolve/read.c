@@ -296,6 +296,14 @@ const char *pe_as_word(const pe_section *s, pe_found f)
     return word;
 }
 
+bool pe_is_null(const pe_section *s, const char *key)
+{
+    for (size_t i = 0; i < s->node->n; i++)
+        if (!strcmp(s->node->child[i].key, key))
+            return pe_json_type(s->node->child[i].value) == PE_J_NULL;
+    return false;
+}
+
 bool pe_is_list(pe_found f) { return pe_found_any(f) && pe_json_type(f.value) == PE_J_ARRAY; }
 
 size_t pe_list_size(pe_found f)

@@ -117,6 +117,7 @@ const char *pe_as_word(const pe_section *s, pe_found f); /* NULL: absent, or no 
 size_t pe_list_size(pe_found f);                         /* elements of an array; 0 for anything else */
 bool pe_is_true(const pe_section *s, const char *names); /* given, and true */
 bool pe_is_list(pe_found f);
+bool pe_is_null(const pe_section *s, const char *key); /* there, as null: elsewhere that is the same as absent */
 
 bool pe_model_flag(const pe_section *s, unsigned flag);
 /* What a scheme wants to know of a type beside the configuration: "@name=value" among the defaults. Never told. */

@@ -1,7 +1,6 @@
 /* rope.c - rotary embeddings of text towers: base, width, scaling block, layer types, layouts. */
 #include "resolve/resolve.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -530,7 +529,7 @@ static void put_partial(rotary *q, pe_draft *d)
     } else if (q->width != q->head_dim) {
         share = (double)q->width / (double)q->head_dim;
         if ((int64_t)((double)q->head_dim * share) != q->width)
-            share = nextafter(share, 1);
+            share += share * 0x1p-52; /* a double further up */
         pe_draft_real(d, "partial_rotary_factor", share, q->partial.path);
     }
 }
@@ -778,18 +777,18 @@ static void add_all(const pe_section *s, const blocks *b, const pe_layers *l)
 {
     rotary q = { .s = s, .b = *b, .label = s->layers };
     bool idle = false;
-    pe_found window = pe_given_key(s, "sliding_window");
-    const bool nope = pe_model_flag(s, PE_FULL_NOPE) && l->ntypes > 1 &&
-                      (pe_found_any(window) || !pe_found_any(pe_given_key(s, "layer_types")));
+    const bool windowed = pe_model_flag(s, PE_FULL_NOPE) && !pe_is_null(s, "sliding_window"),
+               nope = windowed && l->ntypes > 1;
     for (size_t t = 0; t < l->ntypes; t++)
         idle |= !pe_type_rotates(l->type[t]);
-    if (nope) {
-        q.label = "sliding_attention";
-        q.layer = pe_layers_of(s, l, q.label, &q.nlayers);
-    } else if (idle) {
+    if (nope)
+        q.layer = pe_layers_of(s, l, "sliding_attention", &q.nlayers);
+    else if (idle)
         q.layer = pe_layers_of(s, l, NULL, &q.nlayers);
-    }
     add(&q);
+    if (windowed && !l->n)
+        pe_resolve_warning(
+            s, "full attention layers of this model type do not rotate; which they are is not in the configuration");
     if (nope)
         add_idle(s, l, "full_attention", "full attention layers of this model do not rotate");
     for (size_t t = 0; t < l->ntypes; t++)

@@ -138,8 +138,8 @@ static const struct {
     { "{'model_type':'ohmymodern','hidden_size':768,'num_attention_heads':12,'num_hidden_layers':4,"
       "'global_rope_theta':160000,'local_rope_theta':10000,'global_attn_every_n_layers':3}",
       "full_attention", "rope", "{'rope_theta':160000,'head_dim':64}", "{}", "layout" },
-    { "{'model_type':'exaone4','sliding_window':4096,'num_hidden_layers':4,'sliding_window_pattern':'LLLG'}",
-      "sliding_attention", "rope", "{'head_dim':128}", "{}", "alpha" },
+    { "{'model_type':'exaone4','sliding_window':4096,'num_hidden_layers':4,'sliding_window_pattern':'LLLG'}", "all", "rope",
+      "{'head_dim':128}", "{}", "alpha" },
     { "{'model_type':'smollm3','no_rope_layers':[1,1,1,0],'num_hidden_layers':4}", "no_rope", "none", "{}", "{}",
       "head_dim" },
     { "{'model_type':'deepseek_v4','rope_scaling':{'type':'yarn','factor':16,'original_max_position_embeddings':65536}}",
@@ -320,6 +320,20 @@ START_TEST(layers_are_listed)
     ck_assert_ptr_nonnull(request(a, "cross_attention", "none"));
     json_decref(a);
     json_decref(want);
+    a = answer_of("{\"model_type\":\"exaone4\",\"sliding_window\":4096,\"num_hidden_layers\":5,"
+                  "\"sliding_window_pattern\":\"LLLG\"}");
+    want = object("[0,1,2,4]");
+    ck_assert(json_equal(json_object_get(request(a, "all", "rope"), "layers"), want));
+    ck_assert_ptr_nonnull(request(a, "full_attention", "none"));
+    json_decref(a);
+    json_decref(want);
+    a = answer_of(
+        "{\"model_type\":\"exaone4\",\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\",\"full_attention\"]}");
+    ck_assert_ptr_null(json_object_get(request(a, "all", "rope"), "layers"));
+    json_decref(a);
+    a = answer_of("{\"model_type\":\"exaone4\",\"num_hidden_layers\":5,\"sliding_window\":null}");
+    ck_assert_ptr_null(request(a, "full_attention", "none"));
+    json_decref(a);
     a = answer_of("{\"model_type\":\"llama\"}");
     ck_assert_ptr_null(json_object_get(request(a, "all", "rope"), "layers"));
     json_decref(a);
