@@ -85,8 +85,8 @@ static posenc_status read_object(pe_node *node, const char *copy, const char *or
 const pe_node *pe_tree_read(const char *json, size_t n, posenc_arena *a, posenc_error *err)
 {
     if (n > PE_CONFIG_SIZE) {
-        posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "$", posenc_text("%zu bytes", n).s,
-                    "at most %d bytes of configuration (max_config)", PE_CONFIG_SIZE);
+        posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "$", posenc_text("%zu bytes", n).s, "at most %d bytes of configuration",
+                    PE_CONFIG_SIZE);
         return NULL;
     }
     char *copy = posenc_strdup(a, json, n);
