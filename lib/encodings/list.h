@@ -68,7 +68,7 @@ X(laplacian)
 /*! X(electrostatic) */
 /*! X(degree) */
 /*! X(local_degree_profile) */
-/*! X(shortest_path) */
+X(shortest_path)
 /*! X(anchor_distance) */
 /*! X(weisfeiler_lehman) */
 /*! X(double_radius_node_labeling) */
