@@ -69,9 +69,9 @@ X(laplacian)
 /*! X(degree) */
 /*! X(local_degree_profile) */
 X(shortest_path)
-/*! X(anchor_distance) */
+X(anchor_distance)
 /*! X(weisfeiler_lehman) */
-/*! X(double_radius_node_labeling) */
+X(double_radius_node_labeling)
 /*! X(svd) */
 /*! X(tree) */
 /* use */

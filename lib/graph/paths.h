@@ -72,7 +72,7 @@ typedef struct pe_telling {
     { PE_ROW_IN(T, in, transform, PE_T_ENUM, int), .names = pe_distance_words, .def = form,                                \
       .doc = "dist: the distance d; inverse: 1 / (1 + d) (P-GNN)" },                                                       \
     { PE_ROW_IN(T, in, unreachable, PE_T_INT, int64_t), .flags = PE_DERIVED, .min = -0x1p53, .max = 0x1p53,                \
-      .doc = "what stands where there is no path; when absent 0 for inverse and -1 for dist, 255 in uint8 (Graphormer: "   \
+      .doc = "what stands where there is no path; when absent 0 for inverse and -1 for dist (255 in uint8; Graphormer: "   \
              "510; GraphGPS: max_dist + 1; DGL: -1)" },                                                                    \
     { PE_ROW_IN(T, in, drop_beyond, PE_T_BOOL, bool), .def = drop,                                                         \
       .doc = "true: distances over max_dist count as unreachable (P-GNN); false: they are max_dist (GraphGPS)" },          \
