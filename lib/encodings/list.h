@@ -73,7 +73,7 @@ X(anchor_distance)
 /*! X(weisfeiler_lehman) */
 X(double_radius_node_labeling)
 /*! X(svd) */
-/*! X(tree) */
+X(tree)
 /* use */
 /*! X(combine) */
 /*! X(relative_shift) */
