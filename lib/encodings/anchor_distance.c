@@ -372,6 +372,8 @@ static posenc_status write_column(const work *w, int64_t s, const pe_spread *fro
     int64_t *argmax = w->o->argmax->data;
     const size_t size = posenc_dtype_size(t->dtype);
     const double most = pe_dtype_largest(t->dtype);
+    const int64_t fresh = s ? 0
+                            : w->o->columns * (int64_t)(size + sizeof *argmax) / 2; /* the first column touches every page */
     posenc_status st = PE_OK;
     for (int64_t v = 0; v < w->j->n && !st; v++) {
         const int64_t at = (w->j->first + v) * w->o->columns + s;
@@ -382,7 +384,7 @@ static posenc_status write_column(const work *w, int64_t s, const pe_spread *fro
         const bool dropped = w->p->tell.capped && w->p->tell.drop_beyond && d > w->p->tell.max_dist;
         argmax[at] = d < 0 || dropped ? -1 : from->owner[v];
         posenc_convert(t->dtype, (char *)t->data + (size_t)at * size, &told, 1);
-        st = pe_pace_add(&w->j->pace, 16);
+        st = pe_pace_add(&w->j->pace, 48 + fresh);
     }
     return st;
 }

@@ -313,7 +313,7 @@ static posenc_status list_before(work *w, int64_t s, int64_t v, const double *di
     while (count < most)
         w->before[count++] = -1;
     memcpy(element(w->o->predecessors, place_of(w, s, v) * most), w->before, (size_t)most * sizeof *w->before);
-    return st ? st : pe_pace_add(&w->j->pace, 8 + most);
+    return st ? st : pe_pace_add(&w->j->pace, 40 + 2 * most * (s || w->whole ? 1 : w->sources));
 }
 
 /* A matrix of lengths between nodes without direction: what lies left of the diagonal is copied from above it, so that both
@@ -363,7 +363,7 @@ static posenc_status block(work *w, int64_t first, int count, posenc_error *err)
         for (int i = 0; i < count; i++)
             told[i] = w->row[i * n + v];
         posenc_convert(t->dtype, element(t, place_of(w, first, v)), told, (size_t)count);
-        st = pe_pace_add(&w->j->pace, 8 + 4 * count);
+        st = pe_pace_add(&w->j->pace, 40 + 4 * (first ? count : w->sources));
     }
     return st;
 }

@@ -554,7 +554,7 @@ static posenc_status write_codes(const tree *p, const ordered *t, posenc_tensor 
         for (size_t i = 0; i < row && !st; i += 1 << 16) { /* 0 of every dtype is zero bits */
             const size_t some = row - i < 1 << 16 ? row - i : 1 << 16;
             memset(to + i, 0, some);
-            st = pe_pace_add(pace, (int64_t)some / 8 + 2);
+            st = pe_pace_add(pace, (int64_t)some / 4 + 4);
         }
         int32_t u = (int32_t)v;
         for (int64_t l = 0; l < p->tree_depth && t->parent[u] >= 0 && !st; l++, u = t->parent[u]) {

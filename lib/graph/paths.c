@@ -71,14 +71,14 @@ posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, int32_t 
                 if (fresh && !w->next[v])
                     w->then[nthen++] = v;
                 w->next[v] |= fresh;
-                st = pe_pace_add(pace, 4);
+                st = pe_pace_add(pace, 6);
             }
         }
         for (int64_t i = 0; i < nthen && !st; i++) {
             const int32_t v = w->then[i];
             w->seen[v] |= w->next[v];
             mark(w->next[v], d, steps + v, n);
-            st = pe_pace_add(pace, 4 + 4 * __builtin_popcountll(w->next[v]));
+            st = pe_pace_add(pace, 8 + 8 * __builtin_popcountll(w->next[v]));
             w->here[v] = w->next[v];
             w->next[v] = 0;
         }
