@@ -115,7 +115,8 @@ posenc_short posenc_text(const char *format, ...) POSENC_PRINTF(1, 2);
     X(bfloat16, 2, "", "BF16")  \
     X(int32, 4, "<i4", "I32")   \
     X(int64, 8, "<i8", "I64")   \
-    X(uint8, 1, "|u1", "U8")
+    X(uint8, 1, "|u1", "U8")    \
+    X(int16, 2, "<i2", "I16")
 
 typedef enum posenc_dtype {
 #define X(name, size, numpy, safetensors) PE_##name,

@@ -138,7 +138,7 @@ size_t pe_number_text(const posenc_tensor *t, int64_t i, char out[PE_NUMBER_TEXT
     if (t->dtype == PE_int64)
         return (size_t)snprintf(out, PE_NUMBER_TEXT, "%lld", (long long)((const int64_t *)t->data)[i]);
     double v = posenc_tensor_get(t, i), a = fabs(v);
-    if (t->dtype == PE_int32 || t->dtype == PE_uint8)
+    if (t->dtype == PE_int32 || t->dtype == PE_uint8 || t->dtype == PE_int16)
         return (size_t)snprintf(out, PE_NUMBER_TEXT, "%d", (int)v);
     if (isnan(v))
         return put_word("NaN", out);

@@ -72,7 +72,7 @@ static void put_hash(text *t, const void *data, size_t size)
 static void put_tensor(text *t, const posenc_tensor *v)
 {
     int64_t n = posenc_tensor_count(v), *wide = NULL;
-    const bool narrow = v->dtype == PE_int32 || v->dtype == PE_uint8;
+    const bool narrow = v->dtype == PE_int32 || v->dtype == PE_uint8 || v->dtype == PE_int16;
     if (narrow && !(wide = malloc((size_t)(n ? n : 1) * sizeof *wide))) {
         t->failed = true;
         return;

@@ -148,6 +148,10 @@ void pe_convert_on(pe_path path, posenc_dtype t, void *dst, const double *src, s
         for (size_t i = 0; i < n; i++)
             ((uint8_t *)dst)[i] = (uint8_t)src[i];
         break;
+    case PE_int16:
+        for (size_t i = 0; i < n; i++)
+            ((int16_t *)dst)[i] = (int16_t)src[i];
+        break;
     case PE_NDTYPES: break;
     }
 }
@@ -162,6 +166,7 @@ double posenc_tensor_get(const posenc_tensor *t, int64_t i)
     case PE_int32: return (double)((const int32_t *)t->data)[i];
     case PE_int64: return (double)((const int64_t *)t->data)[i];
     case PE_uint8: return (double)((const uint8_t *)t->data)[i];
+    case PE_int16: return (double)((const int16_t *)t->data)[i];
     case PE_NDTYPES: break;
     }
     return 0;

@@ -68,12 +68,12 @@ X(laplacian)
 /*! X(electrostatic) */
 /*! X(degree) */
 /*! X(local_degree_profile) */
-/*! X(shortest_path) */
-/*! X(anchor_distance) */
+X(shortest_path)
+X(anchor_distance)
 /*! X(weisfeiler_lehman) */
-/*! X(double_radius_node_labeling) */
+X(double_radius_node_labeling)
 /*! X(svd) */
-/*! X(tree) */
+X(tree)
 /* use */
 X(combine)
 X(relative_shift)

@@ -7,7 +7,7 @@ static const pe_wire wires[] = {
     { "float16", "f2", "F16", 2, PE_float16, false, true }, { "bfloat16", "", "BF16", 2, PE_bfloat16, false, true },
     { "int32", "i4", "I32", 4, PE_int32, false, true },     { "int64", "i8", "I64", 8, PE_int64, false, true },
     { "uint8", "u1", "U8", 1, PE_uint8, false, false },     { "bool", "b1", "BOOL", 1, PE_uint8, false, false },
-    { "int8", "i1", "I8", 1, PE_int64, true, true },        { "int16", "i2", "I16", 2, PE_int64, true, true },
+    { "int8", "i1", "I8", 1, PE_int64, true, true },        { "int16", "i2", "I16", 2, PE_int16, false, true },
     { "uint16", "u2", "U16", 2, PE_int64, true, false },    { "uint32", "u4", "U32", 4, PE_int64, true, false },
 };
 enum { NWIRES = sizeof wires / sizeof wires[0] };

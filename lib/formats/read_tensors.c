@@ -17,24 +17,23 @@ static posenc_status bad_shape(const posenc_tensor *t, const char *allowed, pose
     return posenc_fail(err, PE_INVALID, "INVALID_SHAPE", t->name, text, "%s", allowed);
 }
 
-/* Integers as int64: int64 as they are, int32 widened into the arena. */
+/* Integers as int64: int64 as they are, narrower ones widened into the arena. */
 static posenc_status take_ints(const posenc_tensor *t, posenc_arena *a, const int64_t **out, posenc_error *err)
 {
     *out = t->data;
     if (t->dtype == PE_int64)
         return PE_OK;
     size_t n = (size_t)posenc_tensor_count(t);
-    const int32_t *from = t->data;
     int64_t *v = posenc_alloc(a, n * sizeof *v);
     if (!v)
         return pe_no_memory(t->name, err);
     for (size_t i = 0; i < n; i++)
-        v[i] = from[i];
+        v[i] = (int64_t)posenc_tensor_get(t, (int64_t)i);
     *out = v;
     return PE_OK;
 }
 
-static bool is_int(const posenc_tensor *t) { return t->dtype == PE_int64 || t->dtype == PE_int32; }
+static bool is_int(const posenc_tensor *t) { return t->dtype == PE_int64 || t->dtype == PE_int32 || t->dtype == PE_int16; }
 
 static posenc_status take_weights(const posenc_tensor *t, posenc_arena *a, const double **out, posenc_error *err)
 {
@@ -61,15 +60,15 @@ static posenc_status build_graph(posenc_request *r, const parts *p, int64_t num_
     posenc_status st = PE_OK;
     if (!p->index)
         return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "edge_index", "absent",
-                           "int64 or int32 of shape [2, edges]");
+                           "int64, int32 or int16 of shape [2, edges]");
     if (!is_int(p->index) || p->index->rank != 2 || p->index->shape[0] != 2)
-        st = pe_graver(st, bad_shape(p->index, "int64 or int32 of shape [2, edges]", err));
+        st = pe_graver(st, bad_shape(p->index, "int64, int32 or int16 of shape [2, edges]", err));
     else
         e.nedges = p->index->shape[1];
     if (p->weight && (p->weight->dtype > PE_bfloat16 || p->weight->rank != 1 || (!st && p->weight->shape[0] != e.nedges)))
         st = pe_graver(st, bad_shape(p->weight, "reals of shape [edges]: one weight for every edge", err));
     if (p->ptr && (!is_int(p->ptr) || p->ptr->rank != 1 || p->ptr->shape[0] < 2))
-        st = pe_graver(st, bad_shape(p->ptr, "int64 or int32 of shape [graphs + 1], at least one graph", err));
+        st = pe_graver(st, bad_shape(p->ptr, "int64, int32 or int16 of shape [graphs + 1], at least one graph", err));
     if (st || (st = take_ints(p->index, r->arena, &e.source, err)))
         return st;
     e.target = e.source + e.nedges;

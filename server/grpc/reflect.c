@@ -222,7 +222,7 @@ static posenc_status read_tensor(const Posenc__V1__TensorInput *in, const char *
     check_unknown(&m->base, name, err);
     if (m->dtype < 0 || (int)m->dtype >= PE_NDTYPES)
         return posenc_fail(err, PE_INVALID, bad, name, posenc_text("dtype number %d", (int)m->dtype).s,
-                           "FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT32, INT64 or UINT8");
+                           "FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT16, INT32, INT64 or UINT8");
     t.dtype = (posenc_dtype)m->dtype;
     if (m->n_shape > PE_MAX_RANK)
         return posenc_fail(err, PE_INVALID, "INVALID_SHAPE", name, posenc_text("%zu axes", m->n_shape).s, "at most %d axes",

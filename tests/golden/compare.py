@@ -1,7 +1,7 @@
 """How an answer is held against a golden case. Both doors use it; it knows nothing of transport.
 
     cases(folder)                      the cases of folder/manifest.json
-    inputs(folder, case)               tensor-valued parameters: {name: array}
+    inputs(folder, case)               tensor-valued parameters, a tree's `parent` among them: {name: array}
     graph(folder, case)                {"num_nodes", "edge_index", "directed"[, "edge_weight"]} or None
     check(folder, case, answer)        raises Mismatch; answer: {output name: array}
 
@@ -15,6 +15,9 @@ Rules (`compare` of a case):
                           `truth_offset`. Eigenvalues agree; every column lies in its eigenspace; columns are orthonormal (rw: of
                           length 1 or more than nothing); columns that do not exist are padding.
   eigen_normalised        columns scaled by a peer's rule: equal up to sign where the eigenvalue is simple
+  magnetic                as eigen, of a Hermitian matrix: the columns are complex, in two planes, and start at index 0
+  partition               equal classes, whatever they are called
+  svd                     halves U sqrt(S) and V sqrt(S) side by side, zeros at the far right: equal U S V^T
 """
 import json
 from pathlib import Path
@@ -43,7 +46,7 @@ def load(folder, what):
 
 
 def inputs(folder, case):
-    return {name: load(folder, f) for name, f in case.get("inputs", {}).items()}
+    return {name: load(folder, f) for name, f in {**case.get("inputs", {}), **case.get("tree", {})}.items()}
 
 
 def graph(folder, case):
@@ -116,7 +119,32 @@ def exact(folder, case, answer):
         require(not differ.any(), "{}: {} of {} elements differ", name, int(differ.sum()), differ.size)
 
 
+def classes(x):
+    """Each element's class, numbered by first appearance."""
+    _, first, which = np.unique(x.ravel(), return_index=True, return_inverse=True)
+    return first[which.ravel()]
+
+
+def partition(folder, case, answer):
+    for name, what in case["outputs"].items():
+        want, got = load(folder, what), answer[name]
+        require(got.shape == want.shape, "{}: shape {}, want {}", name, got.shape, want.shape)
+        differ = classes(got) != classes(want)
+        require(not differ.any(), "{}: another partition, first at element {}", name, int(differ.argmax()))
+
+
 # ---- spectra ----
+
+def svd(folder, case, answer):
+    for name, what in case["outputs"].items():
+        want, got = load(folder, what).astype(float), answer[name].astype(float)
+        require(got.shape == want.shape, "{}: shape {}, want {}", name, got.shape, want.shape)
+        nodes, width = want.shape
+        k = min(width // 2, nodes)
+        off = np.abs(got[:, :k] @ got[:, k:2 * k].T - want[:, :k] @ want[:, k:2 * k].T).max(initial=0)
+        require(off <= 2e-5, "{}: U S V^T differs by {:.3g}", name, off)
+        require(not got[:, 2 * k:].any(), "{}: padded columns are not 0", name)
+
 
 def eigenvalues(folder, case, answer):
     for name, what in case["outputs"].items():
@@ -215,7 +243,31 @@ def eigen_normalised(folder, case, answer):
     s.check_scaled()
 
 
-RULES = {"allclose": allclose, "exact": exact, "eigenvalues": eigenvalues, "eigen": eigen, "eigen_normalised": eigen_normalised}
+def magnetic(folder, case, answer):
+    def columns(of):
+        return of("eigenvectors_real").astype(float) + 1j * of("eigenvectors_imag").astype(float)
+
+    nodes, k = case["graph"]["num_nodes"], int(case["params"]["k"])
+    true_values = load(folder, case["outputs"]["eigenvalues"]).astype(float)
+    true_vectors = columns(lambda name: load(folder, case["outputs"][name]))
+    values, vectors = answer["eigenvalues"].astype(float), columns(lambda name: answer[name])
+    require(vectors.shape == (nodes, k), "eigenvectors: shape {}, want {}", vectors.shape, (nodes, k))
+    require(values.shape == (k,), "eigenvalues: shape {}, want {}", values.shape, (k,))
+    off = np.abs(values - true_values[:k]).max(initial=0)
+    require(off <= max(case["tolerance"]["abs"], SINGLE), "eigenvalues: off by {:.3g}", off)
+    for group in np.split(np.arange(len(true_values)), np.flatnonzero(np.diff(true_values) > CLUSTER) + 1):
+        group = group[group < true_vectors.shape[1]]
+        if not (group < k).any():
+            continue
+        basis, _ = np.linalg.qr(true_vectors[:, group])
+        v = vectors[:, group[group < k]]
+        v = v / np.linalg.norm(v, axis=0)
+        outside = np.linalg.norm(v - basis @ (basis.conj().T @ v), axis=0)
+        require((outside <= 3e-5).all(), "columns {} leave their eigenspace by {}", group, outside)
+
+
+RULES = {"allclose": allclose, "exact": exact, "eigenvalues": eigenvalues, "eigen": eigen, "eigen_normalised": eigen_normalised,
+         "magnetic": magnetic, "partition": partition, "svd": svd}
 
 
 def check(folder, case, answer):

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-DTYPES = ["<f4", "<f8", "<f2", "bfloat16", "<i4", "<i8", "|u1"]     # by number of posenc.v1.DType
+DTYPES = ["<f4", "<f8", "<f2", "bfloat16", "<i4", "<i8", "|u1", "<i2"]     # by number of posenc.v1.DType
 
 
 # ---- as much of the wire format as reflection's own messages need ----

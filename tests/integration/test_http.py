@@ -53,7 +53,7 @@ def post(server, target, doc, **headers):
 def safetensors(data):
     n = struct.unpack("<Q", data[:8])[0]
     head = json.loads(data[8:8 + n])
-    kinds = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I32": "<i4", "I64": "<i8", "U8": "|u1"}
+    kinds = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I32": "<i4", "I64": "<i8", "U8": "|u1", "I16": "<i2"}
     return {k: np.frombuffer(data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]], kinds[v["dtype"]]).reshape(v["shape"])
             for k, v in head.items() if k != "__metadata__"}
 

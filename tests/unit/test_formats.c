@@ -36,7 +36,7 @@ static posenc_tensor make(posenc_arena *a, const char *name, posenc_dtype dtype,
     t.data = posenc_alloc(a, posenc_tensor_size(&t));
     ck_assert_ptr_nonnull(t.data);
     for (int64_t i = 0; i < posenc_tensor_count(&t); i++) {
-        double v = (double)(i % 50);
+        double v = dtype == PE_int16 ? (double)(i % 50) - 300 : (double)(i % 50);
         posenc_convert(dtype, (char *)t.data + (size_t)i * posenc_dtype_size(dtype), &v, 1);
     }
     return t;
@@ -44,7 +44,7 @@ static posenc_tensor make(posenc_arena *a, const char *name, posenc_dtype dtype,
 
 static posenc_result one_of_each(posenc_arena *a)
 {
-    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g" };
+    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
     posenc_result r = { .ntensors = PE_NDTYPES };
     for (int i = 0; i < PE_NDTYPES; i++)
         r.tensor[i] = make(a, names[i], (posenc_dtype)i, i % NSHAPES);
@@ -436,6 +436,7 @@ START_TEST(shortest_numbers)
         { PE_bfloat16, 3.3895314e38, "3.39e38" },
         { PE_int32, -2147483648.0, "-2147483648" },
         { PE_uint8, 255, "255" },
+        { PE_int16, -32768, "-32768" },
     };
     char buf[64];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -495,15 +496,15 @@ START_TEST(npy_variants)
         int64_t shape[2];
         double first, last;
     } cases[] = {
-        { 1, "{'descr':'<i2','fortran_order':False,'shape':(6,)}\n", 12, PE_int64, { 6, 0 }, 0x0201, -3061 },
-        { 2, "{\"shape\": (6,), \"descr\": \">i2\", \"fortran_order\": False, }", 12, PE_int64, { 6, 0 }, 0x0102, 0x0bf4 },
+        { 1, "{'descr':'<i2','fortran_order':False,'shape':(6,)}\n", 12, PE_int16, { 6, 0 }, 0x0201, -3061 },
+        { 2, "{\"shape\": (6,), \"descr\": \">i2\", \"fortran_order\": False, }", 12, PE_int16, { 6, 0 }, 0x0102, 0x0bf4 },
         { 3, "{'descr':'<u2','fortran_order':False,'shape':(6,),}", 12, PE_int64, { 6, 0 }, 0x0201, 0xf40b },
         { 1, "{'descr':'|i1','fortran_order':False,'shape':(12,),}", 12, PE_int64, { 12, 0 }, 1, -12 },
         { 1, "{'descr':'|u1','fortran_order':True,'shape':(12,),}", 12, PE_uint8, { 12, 0 }, 1, 0xf4 },
         { 1, "{'descr':'|b1','fortran_order':False,'shape':(12,),}", 12, PE_uint8, { 12, 0 }, 1, 0xf4 },
         { 1, "{'descr':'<u4','fortran_order':False,'shape':(3,),}", 12, PE_int64, { 3, 0 }, 0x04030201, 0xf40b0a09 },
         { 1, "{'descr':'>i4','fortran_order':False,'shape':(3,),}", 12, PE_int32, { 3, 0 }, 0x01020304, 0x090a0bf4 },
-        { 1, "{'descr':'<i2','fortran_order':True,'shape':(2, 3),}", 12, PE_int64, { 2, 3 }, 0x0201, -3061 },
+        { 1, "{'descr':'<i2','fortran_order':True,'shape':(2, 3),}", 12, PE_int16, { 2, 3 }, 0x0201, -3061 },
         { 1, "{'descr':'|u1','fortran_order':True,'shape':(3, 4),}", 12, PE_uint8, { 3, 4 }, 1, 0xf4 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -139,13 +139,16 @@ END_TEST
 
 START_TEST(width_of_integers_does_not_show)
 {
+    int16_t least[] = { 5, 6, 1 };
     int32_t narrow[] = { 5, 6, 1 };
     int64_t wide[] = { 5, 6, 1 };
-    char digest[2][65];
-    for (int i = 0; i < 2; i++) {
+    static const posenc_dtype dtypes[] = { PE_int32, PE_int64, PE_int16 };
+    void *const data[] = { narrow, wide, least };
+    char digest[3][65];
+    for (int i = 0; i < 3; i++) {
         posenc_arena *arena = posenc_arena_new(1 << 20);
         posenc_request r;
-        posenc_tensor t = { .dtype = i ? PE_int64 : PE_int32, .rank = 1, .shape = { 3 }, .data = i ? (void *)wide : narrow };
+        posenc_tensor t = { .dtype = dtypes[i], .rank = 1, .shape = { 3 }, .data = data[i] };
         ck_assert_int_eq(posenc_request_init(&r, "sinusoidal", arena, NULL), PE_OK);
         ck_assert_int_eq(posenc_request_parse(&r, "embedding_dim=4&padding_idx=1", NULL), PE_OK);
         ck_assert_int_eq(
@@ -155,6 +158,7 @@ START_TEST(width_of_integers_does_not_show)
         posenc_arena_free(arena);
     }
     ck_assert_str_eq(digest[0], digest[1]);
+    ck_assert_str_eq(digest[0], digest[2]);
 }
 END_TEST
 

@@ -173,7 +173,7 @@ START_TEST(tensors)
         { "[[[1],[2]],[[3],[-9223372036854775808]]]", PE_int64, 3, { 2, 2, 1 }, -9223372036854775808.0 },
         { "[[true,false],[false,true]]", PE_uint8, 2, { 2, 2 }, 1 },
         { "{\"dtype\":\"float32\",\"shape\":[2],\"data\":\"AACAPwAAAEA=\"}", PE_float32, 1, { 2 }, 2 },
-        { "{\"data\":\"\\/\\/8=\",\"dtype\":\"int16\",\"shape\":[]}", PE_int64, 0, { 0 }, -1 },
+        { "{\"data\":\"\\/\\/8=\",\"dtype\":\"int16\",\"shape\":[]}", PE_int16, 0, { 0 }, -1 },
         { "{\"dtype\":\"bool\",\"shape\":[2,0],\"data\":\"\"}", PE_uint8, 2, { 2, 0 }, 0 },
         { "{\"dtype\":\"bfloat16\",\"shape\":[1],\"data\":\"gD8=\"}", PE_bfloat16, 1, { 1 }, 1 },
     };
@@ -445,6 +445,14 @@ START_TEST(binary_bodies)
     ck_assert_int_eq(posenc_request_tensors(&q->r, &small, 1, 4, false, &q->err), PE_OK);
     ck_assert_int_eq(posenc_graph_nodes(q->r.graph), 4);
     end(q);
+
+    int16_t narrowest[4] = { 0, 1, 1, 2 };
+    q = begin(&graphic);
+    small = (posenc_tensor){ "edge_index", PE_int16, 2, { 2, 2 }, narrowest };
+    ck_assert_int_eq(posenc_request_tensors(&q->r, &small, 1, 4, false, &q->err), PE_OK);
+    ck_assert_int_eq(posenc_graph_edges(q->r.graph), 2);
+    end(q);
+    small = (posenc_tensor){ "edge_index", PE_int32, 2, { 2, 2 }, narrow };
 
     static const struct {
         const char *field, *reason;

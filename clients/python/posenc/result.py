@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, Mapping, Tuple
 from .safetensors import Array
 
 _NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-_NAMES.update({"I64": "int64", "I32": "int32", "U8": "uint8"})
+_NAMES.update({"I64": "int64", "I32": "int32", "I16": "int16", "U8": "uint8"})
 
 
 @dataclass(frozen=True, eq=False)

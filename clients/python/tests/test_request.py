@@ -50,7 +50,7 @@ def test_long_lists_travel_as_bytes() -> None:
     assert safetensors.load(r.body)[0]["a"].tolist() == [0.5] * 70000
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "uint8", "bool", ">f4", ">i8"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "int16", "uint8", "bool", ">f4", ">i8"])
 def test_arrays(dtype: str) -> None:
     a = np.arange(6).reshape(2, 3).astype(dtype)[:, ::-1]
     r = make({"a": a, "b": "x"})

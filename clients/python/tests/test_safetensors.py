@@ -23,13 +23,14 @@ def entry(dtype: str = "F32", shape: Any = (1,), offsets: Any = (0, 4)) -> Any:
 def test_round_trip() -> None:
     tensors = {
         "u": np.arange(3, dtype=np.uint8),
+        "s": np.array([-32768, 32767], np.int16),
         "d": np.array(2.5),
         "h": np.ones((2, 0, 3), np.float16),
         "i": np.arange(4, dtype=np.int64).reshape(2, 2),
     }
     data = save(tensors)
     back, words, metadata = load(data)
-    assert metadata == {} and words == {"u": "U8", "d": "F64", "h": "F16", "i": "I64"}
+    assert metadata == {} and words == {"u": "U8", "s": "I16", "d": "F64", "h": "F16", "i": "I64"}
     for name, a in tensors.items():
         assert back[name].dtype == a.dtype and back[name].shape == a.shape and (back[name] == a).all()
         assert back[name].flags.aligned and not back[name].flags.writeable

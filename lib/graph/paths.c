@@ -1,0 +1,302 @@
+/* paths.c - breadth-first search, 64 abreast and from a set, and Dijkstra's algorithm with an indexed heap.
+ *
+ * Everything is a function of the graph alone: sums run along paths, ties go to the lowest id. */
+#include "graph/paths.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- 64 sources abreast ---- */
+
+uint64_t pe_wave_bytes(int64_t n) { return (uint64_t)(n + 1) * (3 * sizeof(uint64_t) + 2 * sizeof(int32_t)); }
+
+posenc_status pe_wave_init(pe_wave *w, const pe_csr *csr, posenc_error *err)
+{
+    const size_t n = (size_t)csr->n + 1;
+    *w = (pe_wave){ .csr = csr, .memory = malloc((size_t)pe_wave_bytes(csr->n)) };
+    if (!w->memory)
+        return pe_no_memory("memory", err);
+    w->seen = w->memory;
+    w->here = w->seen + n;
+    w->next = w->here + n;
+    w->now = (int32_t *)(w->next + n);
+    w->then = w->now + n;
+    return PE_OK;
+}
+
+void pe_wave_fini(pe_wave *w)
+{
+    free(w->memory);
+    *w = (pe_wave){ 0 };
+}
+
+/* Bits, lowest first, into the rows of their sources. */
+static void mark(uint64_t bits, int32_t d, int32_t *column, int64_t n)
+{
+    for (; bits; bits &= bits - 1)
+        column[(int64_t)__builtin_ctzll(bits) * n] = d;
+}
+
+posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, int32_t *steps, pe_pace *pace)
+{
+    const pe_csr *c = w->csr;
+    const int64_t n = c->n;
+    int64_t nnow = 0, nthen = 0;
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < n * count && !st; i++) {
+        steps[i] = -1;
+        st = pe_pace_add(pace, 1);
+    }
+    for (int64_t v = 0; v < n && !st; v++) {
+        w->seen[v] = w->here[v] = w->next[v] = 0;
+        st = pe_pace_add(pace, 3);
+    }
+    for (int i = 0; i < count && !st; i++) {
+        if (!w->here[source[i]])
+            w->now[nnow++] = source[i];
+        w->here[source[i]] |= UINT64_C(1) << i;
+        w->seen[source[i]] |= UINT64_C(1) << i;
+        steps[i * n + source[i]] = 0;
+    }
+    for (int32_t d = 1; nnow && !st; d++) {
+        for (int64_t i = 0; i < nnow && !st; i++) {
+            const int32_t u = w->now[i];
+            const uint64_t front = w->here[u];
+            w->here[u] = 0;
+            for (int64_t a = c->ptr[u]; a < c->ptr[u + 1] && !st; a++) {
+                const int32_t v = c->col[a];
+                const uint64_t fresh = front & ~w->seen[v];
+                if (fresh && !w->next[v])
+                    w->then[nthen++] = v;
+                w->next[v] |= fresh;
+                st = pe_pace_add(pace, 6);
+            }
+        }
+        for (int64_t i = 0; i < nthen && !st; i++) {
+            const int32_t v = w->then[i];
+            w->seen[v] |= w->next[v];
+            mark(w->next[v], d, steps + v, n);
+            st = pe_pace_add(pace, 8 + 8 * __builtin_popcountll(w->next[v]));
+            w->here[v] = w->next[v];
+            w->next[v] = 0;
+        }
+        int32_t *swap = w->now;
+        w->now = w->then;
+        w->then = swap;
+        nnow = nthen;
+        nthen = 0;
+    }
+    return st;
+}
+
+/* ---- from a set ---- */
+
+uint64_t pe_spread_bytes(int64_t n) { return (uint64_t)(n + 1) * (sizeof(double) + 4 * sizeof(int32_t)); }
+
+posenc_status pe_spread_init(pe_spread *s, const pe_csr *csr, bool lengths, posenc_error *err)
+{
+    const size_t n = (size_t)csr->n + 1;
+    *s = (pe_spread){ .csr = csr, .lengths = lengths, .memory = malloc((size_t)pe_spread_bytes(csr->n)) };
+    if (!s->memory)
+        return pe_no_memory("memory", err);
+    s->dist = s->memory;
+    s->owner = (int32_t *)(s->dist + n);
+    s->order = s->owner + n;
+    s->place = s->order + n;
+    s->heap = s->place + n;
+    return PE_OK;
+}
+
+void pe_spread_fini(pe_spread *s)
+{
+    free(s->memory);
+    *s = (pe_spread){ 0 };
+}
+
+/* Level by level: all owners of a level are final before the first node of it is followed. */
+static posenc_status by_steps(pe_spread *s, int64_t closed, pe_pace *pace)
+{
+    const pe_csr *c = s->csr;
+    posenc_status st = PE_OK;
+    for (int64_t head = 0; head < s->reached && !st; head++) {
+        const int32_t u = s->order[head];
+        const double d = s->dist[u] + 1;
+        st = pe_pace_add(pace, 8);
+        for (int64_t a = c->ptr[u]; a < c->ptr[u + 1] && !st; a++) {
+            const int32_t v = c->col[a];
+            if (s->dist[v] < 0 && v != closed) {
+                s->dist[v] = d;
+                s->owner[v] = s->owner[u];
+                s->order[s->reached++] = v;
+            } else if (s->dist[v] == d && s->owner[u] < s->owner[v]) {
+                s->owner[v] = s->owner[u];
+            }
+            st = pe_pace_add(pace, 6);
+        }
+    }
+    return st;
+}
+
+/* Heap order: nearest first, then by owner, then by id. No way out of a node comes before it in this order, so that
+ * both distance and owner are final when a node is taken. */
+static bool before(const pe_spread *s, int32_t a, int32_t b)
+{
+    if (s->dist[a] != s->dist[b])
+        return s->dist[a] < s->dist[b];
+    return s->owner[a] != s->owner[b] ? s->owner[a] < s->owner[b] : a < b;
+}
+
+/* While in the heap `place` is where a node stands there. */
+static void put_at(pe_spread *s, int64_t i, int32_t v)
+{
+    s->heap[i] = v;
+    s->place[v] = (int32_t)i;
+}
+
+static void rise(pe_spread *s, int32_t v)
+{
+    int64_t i = s->place[v];
+    for (; i > 0 && before(s, v, s->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        put_at(s, i, s->heap[(i - 1) / 2]);
+    put_at(s, i, v);
+}
+
+static int32_t take_first(pe_spread *s, int64_t *size)
+{
+    const int32_t first = s->heap[0], v = s->heap[--*size];
+    int64_t i = 0;
+    for (int64_t child; (child = 2 * i + 1) < *size; i = child) {
+        if (child + 1 < *size && before(s, s->heap[child + 1], s->heap[child]))
+            child++;
+        if (!before(s, s->heap[child], v))
+            break;
+        put_at(s, i, s->heap[child]);
+    }
+    if (*size)
+        put_at(s, i, v);
+    return first;
+}
+
+static posenc_status too_long(posenc_error *err)
+{
+    return posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "graph.edge_weight", "a path longer than 1.79e308",
+                       "weights whose sums along paths are finite");
+}
+
+static posenc_status by_lengths(pe_spread *s, int64_t closed, pe_pace *pace, posenc_error *err)
+{
+    const pe_csr *c = s->csr;
+    posenc_status st = PE_OK;
+    int64_t size = 0;
+    for (int64_t i = 0; i < s->reached; i++) { /* the seeds, as listed in order */
+        put_at(s, size++, s->order[i]);
+        rise(s, s->order[i]);
+        if ((st = pe_pace_add(pace, 32)))
+            return st;
+    }
+    for (s->reached = 0; size && !st; s->reached++) {
+        const int32_t u = take_first(s, &size);
+        s->order[s->reached] = u;
+        s->place[u] = (int32_t)s->reached;
+        st = pe_pace_add(pace, 200);
+        for (int64_t a = c->ptr[u]; a < c->ptr[u + 1] && !st; a++) {
+            const int32_t v = c->col[a];
+            const double d = s->dist[u] + (c->weight ? c->weight[a] : 1);
+            st = pe_pace_add(pace, 12);
+            if (v == closed || (s->dist[v] >= 0 && (s->dist[v] < d || (s->dist[v] == d && s->owner[v] <= s->owner[u]))))
+                continue;
+            if (d > DBL_MAX)
+                return too_long(err);
+            if (s->dist[v] < 0)
+                put_at(s, size++, v);
+            s->dist[v] = d;
+            s->owner[v] = s->owner[u];
+            rise(s, v);
+            st = pe_pace_add(pace, 30);
+        }
+    }
+    return st;
+}
+
+posenc_status pe_spread_run(pe_spread *s, const int32_t *seed, int64_t nseeds, int64_t closed, pe_pace *pace,
+                            posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    s->reached = 0;
+    for (int64_t v = 0; v < s->csr->n && !st; v++) {
+        s->dist[v] = -1;
+        s->owner[v] = s->place[v] = -1;
+        st = pe_pace_add(pace, 3);
+    }
+    for (int64_t i = 0; i < nseeds && !st; i++) {
+        st = pe_pace_add(pace, 8);
+        if (s->dist[seed[i]] == 0)
+            continue;
+        s->dist[seed[i]] = 0;
+        s->owner[seed[i]] = seed[i];
+        s->order[s->reached++] = seed[i];
+    }
+    if (st)
+        return st;
+    return s->lengths ? by_lengths(s, closed, pace, err) : by_steps(s, closed, pace);
+}
+
+/* ---- how distances are told ---- */
+
+const char *const pe_distance_words[] = { "dist", "inverse", NULL };
+
+double pe_dtype_largest(posenc_dtype t)
+{
+    switch (t) {
+    case PE_float32: return FLT_MAX;
+    case PE_float64: return DBL_MAX;
+    case PE_float16: return 65504;
+    case PE_bfloat16: return 0x1.fep127;
+    case PE_int32: return INT32_MAX;
+    case PE_int64: return 0x1p53; /* the largest up to which a float64 holds every integer */
+    case PE_uint8: return UINT8_MAX;
+    case PE_int16: return INT16_MAX;
+    case PE_NDTYPES: break;
+    }
+    return 0;
+}
+
+bool pe_telling_lengths(const pe_telling *t, const posenc_graph *g) { return t->edge_weight && g->weighted; }
+
+posenc_status pe_telling_check(posenc_request *r, pe_telling *t, posenc_dtype dtype, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    t->capped = pe_given(r, "max_dist");
+    if (t->capped && t->max_dist == 0)
+        st = pe_invalid(err, "max_dist", posenc_text("0"), "more than 0; without max_dist there is no bound");
+    else if (t->capped && !pe_telling_lengths(t, r->graph) && t->max_dist != trunc(t->max_dist))
+        st = pe_invalid(err, "max_dist", posenc_text("%.17g", t->max_dist), "a whole number: the distances are steps");
+    if (!pe_given(r, "unreachable"))
+        t->unreachable = t->transform == PE_DISTANCE_INVERSE ? 0 : dtype == PE_uint8 ? UINT8_MAX : -1;
+    const double code = (double)t->unreachable, most = pe_dtype_largest(dtype);
+    const double least = dtype == PE_uint8 ? 0 : dtype <= PE_bfloat16 ? -most : -most - 1;
+    double bits = 0; /* room for one element of any dtype */
+    const posenc_tensor one = { .dtype = dtype, .data = &bits };
+    const bool fits = code >= least && code <= most;
+    if (fits)
+        posenc_convert(dtype, &bits, &code, 1);
+    if (!fits || posenc_tensor_get(&one, 0) != code)
+        st = pe_invalid(err, "unreachable", posenc_text("%lld", (long long)t->unreachable), "a number that %s holds",
+                        posenc_dtype_name(dtype));
+    return st;
+}
+
+pe_csr_options pe_telling_options(const pe_telling *t, const pe_csr_options *rows)
+{
+    pe_csr_options o = *rows;
+    if (!t->edge_weight) {
+        o.allow_negative = true;
+        if (o.duplicate_edges == PE_DUPLICATES_SUM) /* a sum could cancel to 0, which is no edge */
+            o.duplicate_edges = PE_DUPLICATES_MAX;
+        if (o.symmetrize != PE_SYMMETRIZE_ERROR)
+            o.symmetrize = PE_SYMMETRIZE_MAX;
+    }
+    return o;
+}

@@ -1,0 +1,101 @@
+/* paths.h - distances in a graph: steps by breadth-first search, lengths by Dijkstra's algorithm; and how they are told.
+ *
+ *     pe_wave       steps from up to 64 sources abreast, a bit each
+ *     pe_spread     steps or lengths from the nearest of a set of seeds, and which seed that is
+ *
+ * Rows of a pe_csr are followed from a node to its targets; for distances towards a node search its transpose.
+ * One struct belongs to one thread. */
+#ifndef PE_PATHS_H
+#define PE_PATHS_H
+
+#include "core/graph.h"
+#include "core/pace.h"
+#include "core/params.h"
+
+/* ---- 64 sources abreast ---- */
+
+enum { PE_WAVE = 64 };
+
+typedef struct pe_wave {
+    const pe_csr *csr;
+    uint64_t *seen, *here, *next; /* (n) bit i: source i has reached, reaches in this step, reaches in the next one */
+    int32_t *now, *then;          /* (n) nodes that `here` and `next` are not 0 for */
+    void *memory;
+} pe_wave;
+
+posenc_status pe_wave_init(pe_wave *w, const pe_csr *csr, posenc_error *err);
+void pe_wave_fini(pe_wave *w);
+/* Steps from each of `count` (at most 64) sources; weights do not count.
+ *   steps   (count, n) -1: not reached */
+posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, int32_t *steps, pe_pace *pace);
+uint64_t pe_wave_bytes(int64_t n);
+
+/* ---- from a set ---- */
+
+typedef struct pe_spread {
+    const pe_csr *csr;
+    bool lengths;    /* arcs are as long as their weight; otherwise 1 */
+    int64_t reached; /* nodes */
+    double *dist;    /* (n) from the nearest seed, -1: not reached */
+    int32_t *owner;  /* (n) the nearest seed, the lowest id of several; -1 */
+    int32_t *order;  /* (reached) nodes in the order in which they were settled: every shortest path keeps it */
+    int32_t *place;  /* (n) where a node stands in order, -1 (lengths only) */
+    int32_t *heap;   /* (n) scratch (lengths only) */
+    void *memory;
+} pe_spread;
+
+posenc_status pe_spread_init(pe_spread *s, const pe_csr *csr, bool lengths, posenc_error *err);
+void pe_spread_fini(pe_spread *s);
+/* Paths do not enter the node `closed`; -1: all are open. INVALID where a length overflows. */
+posenc_status pe_spread_run(pe_spread *s, const int32_t *seed, int64_t nseeds, int64_t closed, pe_pace *pace,
+                            posenc_error *err);
+uint64_t pe_spread_bytes(int64_t n);
+
+/* ---- how distances are told ---- */
+
+enum { PE_DISTANCE_DIST, PE_DISTANCE_INVERSE };
+extern const char *const pe_distance_words[];
+
+typedef struct pe_telling {
+    double max_dist;
+    int transform;
+    int64_t unreachable;
+    bool drop_beyond, edge_weight;
+    bool capped; /* max_dist is given; no row */
+} pe_telling;
+
+/* clang-format off */
+#define PE_TELLING_ROWS(T, in, form, drop)                                                                                 \
+    { PE_ROW_IN(T, in, max_dist, PE_T_REAL, double), .flags = PE_OPTIONAL, .min = 0, .max = 0x1p53,                        \
+      .doc = "more than 0: longer distances are told as this, or with drop_beyond as unreachable; a whole number where "   \
+             "steps are counted" },                                                                                        \
+    { PE_ROW_IN(T, in, transform, PE_T_ENUM, int), .names = pe_distance_words, .def = form,                                \
+      .doc = "dist: the distance d; inverse: 1 / (1 + d) (P-GNN)" },                                                       \
+    { PE_ROW_IN(T, in, unreachable, PE_T_INT, int64_t), .flags = PE_DERIVED, .min = -0x1p53, .max = 0x1p53,                \
+      .doc = "what stands where there is no path; when absent 0 for inverse and -1 for dist (255 in uint8; Graphormer: "   \
+             "510; GraphGPS: max_dist + 1; DGL: -1)" },                                                                    \
+    { PE_ROW_IN(T, in, drop_beyond, PE_T_BOOL, bool), .def = drop,                                                         \
+      .doc = "true: distances over max_dist count as unreachable (P-GNN); false: they are max_dist (GraphGPS)" },          \
+    { PE_ROW_IN(T, in, edge_weight, PE_T_BOOL, bool), .def = 1,                                                            \
+      .doc = "lengths are sums of the graph's edge weights, where it has any; false: steps (Graphormer, DGL, P-GNN)" }
+/* clang-format on */
+
+/* Whether distances are lengths: weights are there and count. */
+bool pe_telling_lengths(const pe_telling *t, const posenc_graph *g);
+/* For `check`: the rules between the rows; `dtype` is that of the distances. */
+posenc_status pe_telling_check(posenc_request *r, pe_telling *t, posenc_dtype dtype, posenc_error *err);
+/* Where weights do not count, they are not looked at either. */
+pe_csr_options pe_telling_options(const pe_telling *t, const pe_csr_options *rows);
+/* The number told for a distance, -1: none. */
+static inline double pe_tell(const pe_telling *t, double d)
+{
+    if (d < 0 || (t->capped && t->drop_beyond && d > t->max_dist))
+        return (double)t->unreachable;
+    if (t->capped && d > t->max_dist)
+        d = t->max_dist;
+    return t->transform == PE_DISTANCE_INVERSE ? 1 / (1 + d) : d;
+}
+/* The largest finite number of a dtype. */
+double pe_dtype_largest(posenc_dtype t);
+
+#endif
