@@ -371,7 +371,7 @@ static posenc_status write_column(const work *w, int64_t s, const pe_spread *fro
     posenc_tensor *t = w->o->encoding;
     int64_t *argmax = w->o->argmax->data;
     const size_t size = posenc_dtype_size(t->dtype);
-    const double most = pe_dtype_largest(t->dtype);
+    const double most = pe_distance_largest(t->dtype);
     const int64_t fresh = s ? 0
                             : w->o->columns * (int64_t)(size + sizeof *argmax) / 2; /* the first column touches every page */
     posenc_status st = PE_OK;

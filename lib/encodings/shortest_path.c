@@ -240,7 +240,7 @@ static posenc_status work_init(work *w, posenc_error *err)
     w->lengths = pe_telling_lengths(&w->p->tell, g);
     w->whole = root_count(w->p) < 0;
     w->sources = w->whole ? n : root_count(w->p);
-    w->most = pe_dtype_largest(w->o->distances->dtype);
+    w->most = pe_distance_largest(w->o->distances->dtype);
     if ((st = pe_csr_build(g, w->j->graph, &options, &w->csr, w->j->ctx, err)))
         return st;
     if (w->o->predecessors && (st = pe_csr_transpose(&w->csr, &w->into, w->j->ctx, err)))

@@ -247,7 +247,7 @@ posenc_status pe_spread_run(pe_spread *s, const int32_t *seed, int64_t nseeds, i
 
 const char *const pe_distance_words[] = { "dist", "inverse", NULL };
 
-double pe_dtype_largest(posenc_dtype t)
+double pe_distance_largest(posenc_dtype t)
 {
     switch (t) {
     case PE_float32: return FLT_MAX;
@@ -275,7 +275,7 @@ posenc_status pe_telling_check(posenc_request *r, pe_telling *t, posenc_dtype dt
         st = pe_invalid(err, "max_dist", posenc_text("%.17g", t->max_dist), "a whole number: the distances are steps");
     if (!pe_given(r, "unreachable"))
         t->unreachable = t->transform == PE_DISTANCE_INVERSE ? 0 : dtype == PE_uint8 ? UINT8_MAX : -1;
-    const double code = (double)t->unreachable, most = pe_dtype_largest(dtype);
+    const double code = (double)t->unreachable, most = pe_distance_largest(dtype);
     const double least = dtype == PE_uint8 ? 0 : dtype <= PE_bfloat16 ? -most : -most - 1;
     double bits = 0; /* room for one element of any dtype */
     const posenc_tensor one = { .dtype = dtype, .data = &bits };

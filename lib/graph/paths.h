@@ -96,6 +96,6 @@ static inline double pe_tell(const pe_telling *t, double d)
     return t->transform == PE_DISTANCE_INVERSE ? 1 / (1 + d) : d;
 }
 /* The largest finite number of a dtype. */
-double pe_dtype_largest(posenc_dtype t);
+double pe_distance_largest(posenc_dtype t);
 
 #endif
