@@ -590,7 +590,7 @@ static posenc_status write_sums(const tree *p, const ordered *t, posenc_tensor *
 {
     const int64_t n = t->n, d = out->shape[1];
     const size_t size = posenc_dtype_size(out->dtype);
-    const double most = pe_dtype_largest(out->dtype);
+    const double most = pe_distance_largest(out->dtype);
     posenc_status st = PE_OK;
     double *sum = malloc((size_t)(n * STRIP + 1) * sizeof *sum);
     if (!sum)
