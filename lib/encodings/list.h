@@ -60,8 +60,8 @@ X(rel_bias_resize)
 /* graph */
 X(laplacian)
 /*! X(magnetic_laplacian) */
-/*! X(laplacian_matrix) */
-/*! X(lambda_max) */
+X(laplacian_matrix)
+X(lambda_max)
 /*! X(random_walk) */
 /*! X(personalized_pagerank) */
 /*! X(heat_kernel) */
