@@ -38,7 +38,7 @@ static const posenc_param rows[] = {
     { PE_ENUM(lambda_max, isolated), .names = pe_isolated_words, .def = PE_ISOLATED_ZERO,
       .doc = "sym and rw of a graph without edges: 0, or 1 as in the matrices of PyG and DGL" },
     { PE_REAL(lambda_max, tol), .def = 1e-10, .min = 1e-14, .max = 1e-2,
-      .doc = "bound on the residual, relative to 2 (sym, rw) or to about twice the largest degree (none)" },
+      .doc = "bound on the residual, relative to 2; none: to twice the largest degree" },
     { PE_INT(lambda_max, max_iter), .def = 0, .max = 1e6, .doc = "restarts of the iterative solver; 0: its default" },
 };
 

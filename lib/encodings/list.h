@@ -59,7 +59,7 @@ X(rel_bias_resize)
 /*! X(dynamic_position_bias) */
 /* graph */
 X(laplacian)
-/*! X(magnetic_laplacian) */
+X(magnetic_laplacian)
 X(laplacian_matrix)
 X(lambda_max)
 /*! X(random_walk) */
