@@ -64,7 +64,7 @@ X(laplacian_matrix)
 X(lambda_max)
 /*! X(random_walk) */
 /*! X(personalized_pagerank) */
-/*! X(heat_kernel) */
+X(heat_kernel)
 /*! X(electrostatic) */
 /*! X(degree) */
 /*! X(local_degree_profile) */

@@ -248,11 +248,17 @@ static inline void jacobi(int n, double *a, double *values, double *vectors)
 {
     for (int i = 0; i < n * n; i++)
         vectors[i] = i % (n + 1) == 0;
-    for (int sweep = 0; sweep < 60; sweep++)
+    double most = 0;
+    bool turned = true;
+    for (int i = 0; i < n * n; i++)
+        most = fmax(most, fabs(a[i]));
+    for (int sweep = 0; sweep < 60 && turned; sweep++) {
+        turned = false;
         for (int p = 0; p < n; p++)
             for (int q = p + 1; q < n; q++) {
-                if (a[p * n + q] == 0)
+                if (fabs(a[p * n + q]) <= 1e-18 * most)
                     continue;
+                turned = true;
                 double theta = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
                 double t = (theta < 0 ? -1 : 1) / (fabs(theta) + sqrt(theta * theta + 1)), c = 1 / sqrt(t * t + 1),
                        s = t * c;
@@ -271,6 +277,7 @@ static inline void jacobi(int n, double *a, double *values, double *vectors)
                 }
                 a[p * n + q] = a[q * n + p] = 0;
             }
+    }
     for (int i = 0; i < n; i++)
         values[i] = a[i * n + i];
     for (int i = 0; i < n; i++)
