@@ -65,7 +65,7 @@ X(lambda_max)
 /*! X(random_walk) */
 /*! X(personalized_pagerank) */
 X(heat_kernel)
-/*! X(electrostatic) */
+X(electrostatic)
 /*! X(degree) */
 /*! X(local_degree_profile) */
 /*! X(shortest_path) */
