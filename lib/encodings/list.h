@@ -72,7 +72,7 @@ X(electrostatic)
 /*! X(anchor_distance) */
 /*! X(weisfeiler_lehman) */
 /*! X(double_radius_node_labeling) */
-/*! X(svd) */
+X(svd)
 /*! X(tree) */
 /* use */
 /*! X(combine) */

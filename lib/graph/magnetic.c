@@ -212,32 +212,17 @@ done:
 static posenc_status lay_out(pe_magnetic *m, posenc_error *err)
 {
     const pe_csr *c = &m->csr;
-    posenc_status st = PE_OK;
     const size_t n = (size_t)c->n + 1, nc = (size_t)c->ncomponents + 1;
-    m->begin = calloc(nc + 1, sizeof *m->begin);
-    m->node = malloc(n * sizeof *m->node);
-    m->place = malloc(n * sizeof *m->place);
+    posenc_status st = pe_places(c, &m->begin, &m->node, &m->place, &m->pace, err);
+    if (st)
+        return st;
     m->null = calloc(nc, sizeof *m->null);
     m->unit = calloc(2 * n, sizeof *m->unit);
     m->single = calloc(nc, sizeof *m->single);
     m->pairs = calloc(nc, sizeof *m->pairs);
     m->scratch = calloc(2 * n, sizeof *m->scratch);
-    if (!m->begin || !m->node || !m->place || !m->null || !m->unit || !m->single || !m->pairs || !m->scratch)
+    if (!m->null || !m->unit || !m->single || !m->pairs || !m->scratch)
         return pe_no_memory("memory", err);
-    for (int64_t v = 0; v < c->n && !st; v++) {
-        m->begin[c->component[v] + 2]++;
-        st = pe_pace_add(&m->pace, 8);
-    }
-    for (size_t k = 0; k + 2 <= nc && !st; k++) {
-        m->begin[k + 2] += m->begin[k + 1];
-        st = pe_pace_add(&m->pace, 4);
-    }
-    for (int64_t v = 0; v < c->n && !st; v++) {
-        int64_t at = m->begin[c->component[v] + 1]++;
-        m->node[at] = (int32_t)v;
-        m->place[v] = (int32_t)at;
-        st = pe_pace_add(&m->pace, 16);
-    }
     return st;
 }
 

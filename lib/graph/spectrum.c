@@ -126,6 +126,32 @@ static posenc_status null_vector(pe_spectrum *s, int64_t c, posenc_error *err)
     return st;
 }
 
+posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_t **place, pe_pace *pace, posenc_error *err)
+{
+    const size_t n = (size_t)c->n + 1, nc = (size_t)c->ncomponents + 1;
+    posenc_status st = PE_OK;
+    int64_t *b = *begin = calloc(nc + 1, sizeof *b); /* b[k + 1]: next free place of component k */
+    *node = malloc(n * sizeof **node);
+    *place = malloc(n * sizeof **place);
+    if (!b || !*node || !*place)
+        return pe_no_memory("memory", err);
+    for (int64_t v = 0; v < c->n && !st; v++) {
+        b[c->component[v] + 2]++;
+        st = pe_pace_add(pace, 8);
+    }
+    for (size_t k = 0; k + 2 <= nc && !st; k++) {
+        b[k + 2] += b[k + 1];
+        st = pe_pace_add(pace, 4);
+    }
+    for (int64_t v = 0; v < c->n && !st; v++) {
+        int64_t at = b[c->component[v] + 1]++;
+        (*node)[at] = (int32_t)v;
+        (*place)[v] = (int32_t)at;
+        st = pe_pace_add(pace, 16);
+    }
+    return st;
+}
+
 posenc_status pe_spectrum_init(pe_spectrum *s, const pe_spectrum_options *o, const posenc_graph *graph, int64_t g,
                                posenc_context *ctx, posenc_error *err)
 {
@@ -136,30 +162,15 @@ posenc_status pe_spectrum_init(pe_spectrum *s, const pe_spectrum_options *o, con
         return st;
     const pe_csr *a = &s->csr;
     size_t n = (size_t)a->n + 1, nc = (size_t)a->ncomponents + 1;
-    s->begin = calloc(nc + 1, sizeof *s->begin);
-    s->node = malloc(n * sizeof *s->node);
-    s->place = malloc(n * sizeof *s->place);
+    if ((st = pe_places(a, &s->begin, &s->node, &s->place, &s->pace, err)))
+        return st;
     s->unit = calloc(n, sizeof *s->unit);
     s->single = calloc(nc, sizeof *s->single);
     s->scratch = calloc(n, sizeof *s->scratch);
     s->null = calloc(nc, sizeof *s->null);
     s->pairs = calloc(nc, sizeof *s->pairs);
-    if (!s->begin || !s->node || !s->place || !s->unit || !s->single || !s->scratch || !s->null || !s->pairs)
+    if (!s->unit || !s->single || !s->scratch || !s->null || !s->pairs)
         return pe_no_memory("memory", err);
-    for (int64_t v = 0; v < a->n && !st; v++) {
-        s->begin[a->component[v] + 2]++;
-        st = pe_pace_add(&s->pace, 8);
-    }
-    for (size_t c = 0; c + 2 <= nc && !st; c++) {
-        s->begin[c + 2] += s->begin[c + 1];
-        st = pe_pace_add(&s->pace, 4);
-    }
-    for (int64_t v = 0; v < a->n && !st; v++) {
-        int64_t at = s->begin[a->component[v] + 1]++;
-        s->node[at] = (int32_t)v;
-        s->place[v] = (int32_t)at;
-        st = pe_pace_add(&s->pace, 16);
-    }
     for (int64_t v = 0; v < a->n && !st; v++) {
         for (int64_t i = a->ptr[v]; i < a->ptr[v + 1] && (o->edges.self_loops == PE_LOOPS_KEEP || a->weight); i++) {
             s->loops = s->loops || a->col[i] == v;

@@ -76,6 +76,10 @@ static inline bool pe_same_cluster(double a, double b) { return b - a < pe_clust
 /* ||L v - lambda v|| of a unit vector v of sym or none over n places from `origin` on; for rw of D^-1/2 v, scaled to 1. */
 posenc_status pe_spectrum_residual(pe_spectrum *s, const double *v, double lambda, int64_t n, int64_t origin, double *out);
 
+/* The nodes of c by component, ascending within each: component k has the places begin[k] .. begin[k + 1] - 1; node stands
+ * at a place, place is its inverse. malloc'ed, also where it fails. */
+posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_t **place, pe_pace *pace, posenc_error *err);
+
 /* Scales weights so that the largest is near 1, by a power of two, where it is below 0.5 or at least 2^64; the degrees
  * follow. *exponent: the weights are the former ones times 2^-exponent. */
 posenc_status pe_csr_scale(pe_csr *c, int *exponent, pe_pace *pace);
