@@ -571,7 +571,7 @@ done:
 }
 
 /* Breadth first from each node that has no component yet. */
-static posenc_status number_components(pe_csr *c, posenc_context *ctx, posenc_error *err)
+posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *err)
 {
     posenc_status st = PE_OK;
     int64_t step = 0;
@@ -621,7 +621,7 @@ posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_op
         goto done;
     if ((st = fill(graph, o, &e, &c, ctx, err)))
         goto done;
-    if (!(graph->directed && o->directed) && (st = number_components(&c, ctx, err)))
+    if (!(graph->directed && o->directed) && (st = pe_csr_components(&c, ctx, err)))
         goto done;
     *out = c;
     c = (pe_csr){ 0 };

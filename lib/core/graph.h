@@ -54,6 +54,8 @@ typedef struct pe_csr {
  * or negative weights that the options refuse. Polls ctx (NULL: none). malloc'ed: pe_csr_fini. */
 posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_context *ctx,
                            posenc_error *err);
+/* Numbers the components of a symmetric pattern: fills in component (malloc'ed) and ncomponents, which were 0. */
+posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *err);
 /* The transpose: row v holds the sources of arcs to v, ascending; degree is the sum of its weights. malloc'ed. */
 posenc_status pe_csr_transpose(const pe_csr *c, pe_csr *out, posenc_context *ctx, posenc_error *err);
 void pe_csr_fini(pe_csr *c);

@@ -22,6 +22,7 @@
  * eigvec_norm is GraphGPS's eigvec_normalizer (graphgps/transform/posenc_stats.py). */
 #include "core/exact.h"
 #include "graph/batch.h"
+#include "graph/spectrum.h"
 #include "linalg/canonical.h"
 #include "linalg/linalg.h"
 #include "linalg/sort.h"
@@ -31,18 +32,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NONE, SYM, RW };
 enum { SKIP_FIRST, SKIP_NONE, SKIP_ALL_ZERO, SKIP_PER_COMPONENT };
 enum { NORM_L2, NORM_L1, NORM_MAX, NORM_WAVELENGTH, NORM_WAVELENGTH_ASIN, NORM_WAVELENGTH_SOFT };
 enum { SIGN_CANONICAL, SIGN_RANDOM, SIGN_NONE };
-enum { ISOLATED_ONE, ISOLATED_ZERO };
 enum { EIGVAL_VECTOR, EIGVAL_PER_NODE };
 
-static const char *const normalizations[] = { "none", "sym", "rw", NULL };
 static const char *const skips[] = { "first", "none", "all_zero", "per_component", NULL };
 static const char *const norms[] = { "L2", "L1", "abs-max", "wavelength", "wavelength-asin", "wavelength-soft", NULL };
 static const char *const signs[] = { "canonical", "random", "none", NULL };
-static const char *const isolateds[] = { "one", "zero", NULL };
 static const char *const solvers[] = { "auto", "dense", "shift_invert", "chebyshev", NULL };
 static const char *const layouts[] = { "vector", "per_node", NULL };
 
@@ -59,7 +56,7 @@ static const posenc_param rows[] = {
     { PE_INT(laplacian, k), .def = 8, .min = 1, .max = 4096, .doc = "eigenvectors per node" },
     { PE_INT(laplacian, max_freqs), .flags = PE_OPTIONAL, .min = 1, .max = 4096,
       .doc = "another word for k with skip=none: counts the trivial vector (GraphGPS); not together with k" },
-    { PE_ENUM(laplacian, normalization), .names = normalizations, .def = SYM,
+    { PE_ENUM(laplacian, normalization), .names = pe_normalization_words, .def = PE_LAPLACIAN_SYM,
       .doc = "D - A, its symmetric or its random-walk normalisation" },
     { PE_ENUM(laplacian, skip), .names = skips, .def = SKIP_FIRST,
       .doc = "columns left out at the start: one; none; the whole null space; or one in each component, where the rows of a "
@@ -69,7 +66,7 @@ static const posenc_param rows[] = {
     { PE_ENUM(laplacian, sign), .names = signs, .def = SIGN_CANONICAL,
       .doc = "canonical; random: canonical, then flipped by seed; none: the solver's own where the eigenvalue is simple" },
     PE_EDGE_ROWS(laplacian, edges, PE_LOOPS_DROP),
-    { PE_ENUM(laplacian, isolated), .names = isolateds, .def = ISOLATED_ONE,
+    { PE_ENUM(laplacian, isolated), .names = pe_isolated_words, .def = PE_ISOLATED_ONE,
       .doc = "eigenvalue of a node without edges in sym and rw (PyG, DGL: one; networkx: zero)" },
     { PE_ROW_IN(laplacian, edges, allow_negative, PE_T_BOOL, bool), .def = 0,
       .doc = "accept negative weights: degrees are sums of |weight| (signed Laplacian)" },
@@ -164,14 +161,6 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return st;
 }
 
-/* Pairs beyond k that complete a cluster: all that a small component has. A large star has an eigenvalue of
- * multiplicity n - 2: there the cluster stays incomplete, and its columns not determined. */
-static int64_t extra(int64_t n)
-{
-    int64_t fits = (1 << 23) / (n ? n : 1);
-    return n <= 1024 ? n : fits < 32 ? 32 : fits < 256 ? fits : 256;
-}
-
 /* [ns] fitted to measurements, right within a factor of 4: grids and expanders of one size differ by more than 8.
  * Dense: tridiagonalisation and back-transform. Sparse: orthogonalisation against all that was found grows with k^2; the
  * rest with n and arcs, faster where factors fill up. Isolated nodes never reach a solver. */
@@ -197,247 +186,10 @@ static void cost(const posenc_request *r, posenc_cost *out)
         out->ns += 6000 + 80 * m + (250 + 25 * k) * n + solver_ns(p, n, m, k);
         int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
         uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) +
-                           (uint64_t)nodes * (uint64_t)(2 * want + 4 + extra(nodes)) * 8 + (uint64_t)arcs * 40 +
+                           (uint64_t)nodes * (uint64_t)(2 * want + 4 + pe_spectrum_extra(nodes)) * 8 + (uint64_t)arcs * 40 +
                            (uint64_t)nodes * 160;
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
-}
-
-/* ---- one graph, by components ---- */
-
-typedef struct spectrum {
-    pe_csr csr;
-    int64_t *begin;        /* (components + 1) component c has the places begin[c] .. begin[c + 1] - 1 */
-    int32_t *node, *place; /* (n) node at a place and back; ascending within a component */
-    double *unit;    /* (n) by place: each component's null vector; for an isolated node or a lone loop its unit vector */
-    double *single;  /* (components) the eigenvalue of a component of one node */
-    bool *null;      /* (components) whether there is a null vector */
-    pe_pairs *pairs; /* (components) the rest, as far as asked for */
-    double *scratch; /* (n) */
-    bool loops, negative;
-    int exponent; /* the weights in csr are the client's times 2^-exponent */
-    pe_pace pace;
-} spectrum;
-
-static void spectrum_fini(spectrum *s)
-{
-    for (int64_t c = 0; s->begin && s->pairs && c < s->csr.ncomponents; c++)
-        if (s->begin[c + 1] - s->begin[c] > 1)
-            pe_pairs_fini(&s->pairs[c]);
-    free(s->pairs);
-    free(s->begin);
-    free(s->node);
-    free(s->place);
-    free(s->unit);
-    free(s->single);
-    free(s->scratch);
-    free(s->null);
-    pe_csr_fini(&s->csr);
-    *s = (spectrum){ 0 };
-}
-
-static double weight(const pe_csr *c, int64_t arc) { return c->weight ? c->weight[arc] : 1; }
-
-/* Very small and very large weights are brought near 1 by a power of two, which rounds nothing: widths of clusters and
- * bounds of residuals are meant for such, and degrees and their roots stay in range. sym and rw do not see it; the
- * eigenvalues and residuals of none are scaled back where they are written. */
-static posenc_status normalize_weights(spectrum *s)
-{
-    pe_csr *a = &s->csr;
-    double max = 0;
-    posenc_status st = PE_OK;
-    for (int64_t j = 0; a->weight && j < a->arcs && !st; j++) {
-        max = larger(max, fabs(a->weight[j]));
-        st = pe_pace_add(&s->pace, 2);
-    }
-    if (st || max == 0 || (max >= 0.5 && max < 0x1p64))
-        return st;
-    frexp(max, &s->exponent);
-    for (int64_t u = 0; u < a->n && !st; u++) {
-        a->degree[u] = 0;
-        for (int64_t j = a->ptr[u]; j < a->ptr[u + 1]; j++) {
-            a->weight[j] = ldexp(a->weight[j], -s->exponent);
-            a->degree[u] += fabs(a->weight[j]);
-        }
-        st = pe_pace_add(&s->pace, 8 * (a->ptr[u + 1] - a->ptr[u]) + 8);
-    }
-    return st;
-}
-
-/* Gives the nodes of component c signs such that every edge joins s_u s_v = sign of its weight; *yes: there are such.
- * The signs are left in unit, 0 before. */
-static posenc_status balance(spectrum *s, int64_t c, int32_t *queue, bool *yes)
-{
-    const pe_csr *a = &s->csr;
-    posenc_status st;
-    int64_t head = 0, tail = 0;
-    queue[tail++] = s->node[s->begin[c]];
-    s->unit[s->begin[c]] = 1;
-    while (head < tail) {
-        int32_t u = queue[head++];
-        for (int64_t i = a->ptr[u]; i < a->ptr[u + 1]; i++) {
-            double *v = &s->unit[s->place[a->col[i]]],
-                   want = copysign(s->unit[s->place[u]], weight(a, i) * s->unit[s->place[u]]);
-            if (*v == 0) {
-                *v = want;
-                queue[tail++] = a->col[i];
-            } else if (*v != want) {
-                *yes = false;
-                return PE_OK;
-            }
-            if ((st = pe_pace_add(&s->pace, 16)))
-                return st;
-        }
-    }
-    *yes = true;
-    return PE_OK;
-}
-
-/* The null vector of component c:   s D^1/2 1 / ||D^1/2 1||, without D for none. */
-static posenc_status null_vector(const laplacian *p, spectrum *s, int64_t c, posenc_error *err)
-{
-    const pe_csr *a = &s->csr;
-    posenc_status st = PE_OK;
-    const int64_t begin = s->begin[c], end = s->begin[c + 1];
-    const int32_t first = s->node[begin];
-    double *unit = s->unit;
-    if (end - begin == 1) {
-        double loop = a->ptr[first + 1] > a->ptr[first] ? weight(a, a->ptr[first]) : 0, d = a->degree[first];
-        s->single[c] = p->normalization == NONE ? d - loop : d > 0 ? (d - loop) / d : p->isolated == ISOLATED_ONE;
-        s->null[c] = s->single[c] == 0;
-        unit[begin] = 1;
-        return pe_pace_add(&s->pace, 24);
-    }
-    s->null[c] = true;
-    if (s->negative) {
-        int32_t *queue = malloc((size_t)(end - begin) * sizeof *queue);
-        if (!queue)
-            return pe_no_memory("memory", err);
-        st = balance(s, c, queue, &s->null[c]);
-        free(queue);
-    }
-    double sum = 0;
-    for (int64_t i = begin; i < end && !st; i++) {
-        double d = p->normalization == NONE ? 1 : a->degree[s->node[i]];
-        unit[i] = s->negative ? copysign(sqrt(d), unit[i]) : sqrt(d);
-        sum += d;
-        st = pe_pace_add(&s->pace, 12);
-    }
-    double scale = sqrt(sum);
-    for (int64_t i = begin; i < end && !st; i++) {
-        unit[i] /= scale;
-        st = pe_pace_add(&s->pace, 6);
-    }
-    return st;
-}
-
-static posenc_status spectrum_init(const laplacian *p, const posenc_graph *graph, int64_t g, spectrum *s,
-                                   posenc_context *ctx, posenc_error *err)
-{
-    s->pace = (pe_pace){ .ctx = ctx, .left = PE_PACE_STEPS };
-    posenc_status st = pe_csr_build(graph, g, &p->edges, &s->csr, ctx, err);
-    if (st || (st = normalize_weights(s)))
-        return st;
-    const pe_csr *a = &s->csr;
-    size_t n = (size_t)a->n + 1, nc = (size_t)a->ncomponents + 1;
-    s->begin = calloc(nc + 1, sizeof *s->begin);
-    s->node = malloc(n * sizeof *s->node);
-    s->place = malloc(n * sizeof *s->place);
-    s->unit = calloc(n, sizeof *s->unit);
-    s->single = calloc(nc, sizeof *s->single);
-    s->scratch = calloc(n, sizeof *s->scratch);
-    s->null = calloc(nc, sizeof *s->null);
-    s->pairs = calloc(nc, sizeof *s->pairs);
-    if (!s->begin || !s->node || !s->place || !s->unit || !s->single || !s->scratch || !s->null || !s->pairs)
-        return pe_no_memory("memory", err);
-    for (int64_t v = 0; v < a->n && !st; v++) {
-        s->begin[a->component[v] + 2]++;
-        st = pe_pace_add(&s->pace, 8);
-    }
-    for (size_t c = 0; c + 2 <= nc && !st; c++) {
-        s->begin[c + 2] += s->begin[c + 1];
-        st = pe_pace_add(&s->pace, 4);
-    }
-    for (int64_t v = 0; v < a->n && !st; v++) {
-        int64_t at = s->begin[a->component[v] + 1]++;
-        s->node[at] = (int32_t)v;
-        s->place[v] = (int32_t)at;
-        st = pe_pace_add(&s->pace, 16);
-    }
-    for (int64_t v = 0; v < a->n && !st; v++) {
-        for (int64_t i = a->ptr[v]; i < a->ptr[v + 1] && (p->edges.self_loops == PE_LOOPS_KEEP || a->weight); i++) {
-            s->loops = s->loops || a->col[i] == v;
-            s->negative = s->negative || weight(a, i) < 0;
-        }
-        st = pe_pace_add(&s->pace, 4 * (a->ptr[v + 1] - a->ptr[v]) + 4);
-    }
-    for (int64_t c = 0; c < a->ncomponents && !st; c++)
-        st = null_vector(p, s, c, err);
-    return st;
-}
-
-/* The `want` smallest pairs of component c beside its null vector. */
-static posenc_status solve(const laplacian *p, spectrum *s, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err)
-{
-    const pe_csr *a = &s->csr;
-    const int64_t begin = s->begin[c], n = s->begin[c + 1] - begin, most = extra(n);
-    pe_component m = { .n = n,
-                       .ptr = a->ptr,
-                       .col = a->col,
-                       .weight = a->weight,
-                       .degree = a->degree,
-                       .normalized = p->normalization != NONE,
-                       .kernel = s->null[c] ? s->unit + begin : NULL };
-    if (a->ncomponents == 1 && !s->loops)
-        return pe_component_pairs(&m, want, most, p->tol, p->max_iter, (pe_solver)p->solver, &s->pairs[c], ctx, err);
-
-    posenc_status st = PE_OK;
-    int64_t arcs = 0, listed = 0;
-    for (int64_t i = 0; i < n; i++) {
-        listed += a->ptr[s->node[begin + i] + 1] - a->ptr[s->node[begin + i]];
-        if ((st = pe_pace_add(&s->pace, 8)))
-            return st;
-    }
-    int64_t *ptr = calloc((size_t)n + 1, sizeof *ptr);
-    int32_t *col = malloc((size_t)listed * sizeof *col);
-    double *w = a->weight ? malloc((size_t)listed * sizeof *w) : NULL, *degree = malloc((size_t)n * sizeof *degree);
-    double *diagonal = s->loops ? malloc((size_t)n * sizeof *diagonal) : NULL;
-    if (!ptr || !col || (a->weight && !w) || !degree || (s->loops && !diagonal)) {
-        st = pe_no_memory("memory", err);
-        goto done;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        int32_t v = s->node[begin + i];
-        double loop = 0;
-        for (int64_t j = a->ptr[v]; j < a->ptr[v + 1]; j++) {
-            if (a->col[j] == v) {
-                loop = weight(a, j);
-                continue;
-            }
-            if (w)
-                w[arcs] = a->weight[j];
-            col[arcs++] = (int32_t)(s->place[a->col[j]] - begin);
-        }
-        if ((st = pe_pace_add(&s->pace, 12 * (a->ptr[v + 1] - a->ptr[v]) + 16)))
-            goto done;
-        ptr[i + 1] = arcs;
-        degree[i] = a->degree[v];
-        if (diagonal)
-            diagonal[i] = m.normalized ? (degree[i] - loop) / degree[i] : degree[i] - loop;
-    }
-    m.ptr = ptr;
-    m.col = col;
-    m.weight = w;
-    m.degree = degree;
-    m.diagonal = diagonal;
-    st = pe_component_pairs(&m, want, most, p->tol, p->max_iter, (pe_solver)p->solver, &s->pairs[c], ctx, err);
-done:
-    free(ptr);
-    free(col);
-    free(w);
-    free(degree);
-    free(diagonal);
-    return st;
 }
 
 /* ---- columns of a run of components ---- */
@@ -452,82 +204,14 @@ typedef struct columns {
     void *memory;
 } columns;
 
-typedef struct entry {
-    double value;
-    int64_t component, order;
-    double *v;
-} entry;
-
-static int by_value(const void *a, const void *b)
-{
-    const entry *x = a, *y = b;
-    if (x->value != y->value)
-        return x->value < y->value ? -1 : 1;
-    return (x->order > y->order) - (x->order < y->order);
-}
-
-static int by_component(const void *a, const void *b)
-{
-    const entry *x = a, *y = b;
-    return (x->order > y->order) - (x->order < y->order);
-}
-
-/* All eigenpairs known of the components c0 .. c1 - 1: null vectors, then the others by value. */
-static posenc_status list_entries(spectrum *s, int64_t c0, int64_t c1, entry **out, int64_t *n, posenc_error *err)
-{
-    int64_t total = 0, m = 0, zeros = 0;
-    posenc_status st = PE_OK;
-    for (int64_t c = c0; c < c1 && !st; c++) {
-        total += 1 + s->pairs[c].count;
-        st = pe_pace_add(&s->pace, 8);
-    }
-    if (st)
-        return st;
-    entry *e = malloc((size_t)(total + 1) * sizeof *e), *other = NULL;
-    if (!e)
-        return pe_no_memory("memory", err);
-    for (int64_t c = c0; c < c1 && !st; c++) {
-        if (s->null[c]) {
-            e[m] = (entry){ 0, c, m, s->unit + s->begin[c] };
-            m++;
-        }
-        st = pe_pace_add(&s->pace, 16);
-    }
-    zeros = m;
-    for (int64_t c = c0; c < c1 && !st; c++) {
-        const pe_pairs *q = &s->pairs[c];
-        if (s->begin[c + 1] - s->begin[c] == 1 && !s->null[c]) {
-            e[m] = (entry){ s->single[c], c, m, s->unit + s->begin[c] };
-            m++;
-        }
-        st = pe_pace_add(&s->pace, 16 + 16 * q->count);
-        for (int64_t j = 0; j < q->count; j++, m++)
-            e[m] = (entry){ q->values[j] > 0 ? q->values[j] : 0, c, m, q->vectors + j * q->n };
-    }
-    if (!st && !(other = malloc((size_t)(m - zeros + 1) * sizeof *e)))
-        st = pe_no_memory("memory", err);
-    if (!st)
-        st = pe_sort(m - zeros, sizeof *e, e + zeros, other, by_value, &s->pace);
-    free(other);
-    if (st) {
-        free(e);
-        return st;
-    }
-    *out = e;
-    *n = m;
-    return PE_OK;
-}
-
-static bool close_to(double a, double b) { return b - a < pe_cluster_gap(b); }
-
 /* Writes the wanted part of the cluster e[a] .. e[b - 1]: columns `from` .. `to` - 1 in the order of all eigenpairs. */
-static posenc_status write_cluster(const laplacian *p, pe_canonical *w, entry *e, int64_t a, int64_t b, int64_t from,
+static posenc_status write_cluster(const laplacian *p, pe_canonical *w, pe_eigenpair *e, int64_t a, int64_t b, int64_t from,
                                    int64_t to, columns *out, int64_t origin, double *lead, posenc_error *err)
 {
     int64_t m = b - a, count = (to < b ? to : b) - a, skip = from > a ? from - a : 0;
     uint8_t *determined = calloc((size_t)count, 1);
     pe_block_vector *basis = malloc((size_t)m * sizeof *basis);
-    entry *other = malloc((size_t)m * sizeof *other);
+    pe_eigenpair *other = malloc((size_t)m * sizeof *other);
     posenc_status st = PE_OK;
     double *v = skip ? lead : out->v + (a - from) * out->n; /* a leading column that is not wanted goes before the others */
     if (!determined || !basis || !other) {
@@ -538,7 +222,7 @@ static posenc_status write_cluster(const laplacian *p, pe_canonical *w, entry *e
         st = pe_pace_copy(w->pace, v + (w->begin[e[a].component] - origin), e[a].v,
                           (size_t)(w->begin[e[a].component + 1] - w->begin[e[a].component]) * sizeof *v);
     } else {
-        st = pe_sort(m, sizeof *e, e + a, other, by_component, w->pace);
+        st = pe_sort(m, sizeof *e, e + a, other, pe_eigenpair_by_order, w->pace);
         for (int64_t j = 0; j < m && !st; j++) {
             basis[j] = (pe_block_vector){ e[a + j].component, e[a + j].v };
             st = pe_pace_add(w->pace, 16);
@@ -552,42 +236,6 @@ done:
     free(determined);
     free(basis);
     free(other);
-    return st;
-}
-
-/* ||L v - lambda v|| of a unit vector v of sym or none over places origin ..; for rw of D^-1/2 v, scaled to 1. */
-static posenc_status residual(const laplacian *p, spectrum *s, const double *v, double lambda, int64_t n, int64_t origin,
-                              double *out)
-{
-    const pe_csr *a = &s->csr;
-    posenc_status st = PE_OK;
-    double *z = s->scratch;
-    const bool normalized = p->normalization != NONE;
-    double sum = 0, size = 0;
-    for (int64_t i = 0; i < n && !st; i++) {
-        int32_t u = s->node[origin + i];
-        double d = a->degree[u];
-        z[u] = normalized && d > 0 ? v[i] / sqrt(d) : v[i];
-        size += z[u] * z[u];
-        st = pe_pace_add(&s->pace, 16);
-    }
-    for (int64_t i = 0; i < n && !st; i++) {
-        int32_t u = s->node[origin + i];
-        double d = a->degree[u], y = 0;
-        for (int64_t j = a->ptr[u]; j < a->ptr[u + 1]; j++)
-            y += weight(a, j) * z[a->col[j]];
-        if (!normalized)
-            y = d * v[i] - y - lambda * v[i];
-        else if (d > 0)
-            y = v[i] - y / sqrt(d) - lambda * v[i];
-        else
-            y = (p->isolated == ISOLATED_ONE) * v[i] - lambda * v[i];
-        if (p->normalization == RW && d > 0)
-            y /= sqrt(d);
-        sum += y * y;
-        st = pe_pace_add(&s->pace, 6 * (a->ptr[u + 1] - a->ptr[u]) + 16);
-    }
-    *out = p->normalization == RW ? sqrt(sum) / sqrt(size) : sqrt(sum);
     return st;
 }
 
@@ -678,7 +326,7 @@ static posenc_status scale(int norm, double *v, int64_t n, double lambda, pe_pac
     return st;
 }
 
-static posenc_status random_walk_vector(spectrum *s, double *v, int64_t n, int64_t origin)
+static posenc_status random_walk_vector(pe_spectrum *s, double *v, int64_t n, int64_t origin)
 {
     posenc_status st = PE_OK;
     double sum = 0;
@@ -716,13 +364,13 @@ static void columns_fini(columns *c)
 }
 
 /* The columns asked for of the graph made of the components c0 .. c1 - 1. */
-static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonical *w, int64_t c0, int64_t c1, columns *out,
-                                    posenc_context *ctx, posenc_error *err)
+static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canonical *w, int64_t c0, int64_t c1,
+                                    columns *out, posenc_context *ctx, posenc_error *err)
 {
     const int64_t origin = s->begin[c0], n = s->begin[c1] - origin;
     int64_t zeros = 0, nentries = 0;
     posenc_status st = PE_OK;
-    entry *e = NULL;
+    pe_eigenpair *e = NULL;
     for (int64_t c = c0; c < c1; c++) {
         zeros += s->null[c];
         if ((st = pe_pace_add(&s->pace, 2)))
@@ -750,10 +398,10 @@ static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonica
         int64_t size = s->begin[c + 1] - s->begin[c], rest = size - s->null[c];
         if ((st = pe_pace_add(&s->pace, 4)))
             goto done;
-        if (size > 1 && (st = solve(p, s, c, rest < to - zeros ? rest : to - zeros, ctx, err)))
+        if (size > 1 && (st = pe_spectrum_solve(s, c, rest < to - zeros ? rest : to - zeros, ctx, err)))
             goto done;
     }
-    if ((st = list_entries(s, c0, c1, &e, &nentries, err)))
+    if ((st = pe_spectrum_list(s, c0, c1, &e, &nentries, err)))
         goto done;
     if (nentries < to) {
         st = posenc_fail(err, PE_INTERNAL, "INTERNAL", "eigenvectors", "fewer than asked for", "%lld", (long long)to);
@@ -771,17 +419,17 @@ static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonica
         if ((st = pe_pace_add(&s->pace, 8)))
             goto done;
     }
-    const double tol = p->tol * 2 * (p->normalization == NONE ? degree : 1);
+    const double tol = p->tol * 2 * (p->normalization == PE_LAPLACIAN_NONE ? degree : 1);
 
     for (int64_t a = 0, b; a < to; a = b) {
-        for (b = a + 1; b < nentries && (a < zeros ? b < zeros : close_to(e[b - 1].value, e[b].value)); b++)
+        for (b = a + 1; b < nentries && (a < zeros ? b < zeros : pe_same_cluster(e[b - 1].value, e[b].value)); b++)
             if ((st = pe_pace_add(&s->pace, 4)))
                 goto done;
         if (b <= from)
             continue;
         double last = e[b - 1].value, below = a ? e[a].value - e[a - 1].value : INFINITY;
         double above = smaller(b < nentries ? e[b].value : INFINITY, next) - last, gap = smaller(below, above);
-        bool whole = a < zeros || !close_to(last, next);
+        bool whole = a < zeros || !pe_same_cluster(last, next);
         for (int64_t j = a > from ? a : from; j < b && j < to; j++)
             out->value[j - from] = e[j].value;
         if ((st = write_cluster(p, w, e, a, b, from, to, out, origin, memory, err)))
@@ -790,17 +438,17 @@ static posenc_status select_columns(const laplacian *p, spectrum *s, pe_canonica
         out->partial = out->partial || !whole;
         for (int64_t j = a > from ? a - from : 0; j < b - from && j < count; j++) {
             double *v = out->v + j * n;
-            if ((st = residual(p, s, v, out->value[j], n, origin, &out->residual[j])))
+            if ((st = pe_spectrum_residual(s, v, out->value[j], n, origin, &out->residual[j])))
                 goto done;
             if (a >= zeros) { /* null vectors are exact */
                 out->determined[j] = out->determined[j] && whole && gap > 1e6 * out->residual[j];
                 out->loose = out->loose || (whole && gap < tol);
             }
-            if (p->normalization == NONE) {
+            if (p->normalization == PE_LAPLACIAN_NONE) {
                 out->value[j] = ldexp(out->value[j], s->exponent);
                 out->residual[j] = ldexp(out->residual[j], s->exponent);
             }
-            if (p->normalization == RW && (st = random_walk_vector(s, v, n, origin)))
+            if (p->normalization == PE_LAPLACIAN_RW && (st = random_walk_vector(s, v, n, origin)))
                 goto done;
             if ((st = scale(p->eigvec_norm, v, n, out->value[j], &s->pace)))
                 goto done;
@@ -889,13 +537,19 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     tally *t = &o->count;
     posenc_context *ctx = j->ctx;
     const laplacian *p = j->request->params;
-    spectrum s = { 0 };
+    pe_spectrum s = { 0 };
+    const pe_spectrum_options options = { .edges = p->edges,
+                                          .normalization = p->normalization,
+                                          .isolated = p->isolated,
+                                          .tol = p->tol,
+                                          .max_iter = p->max_iter,
+                                          .solver = (pe_solver)p->solver };
     pe_canonical w = { 0 };
     columns c = { 0 };
     bool cut = false, partial = false, trivial = true, loose = false;
     o->graph = j->graph;
     o->first = j->first;
-    posenc_status st = spectrum_init(p, j->request->graph, j->graph, &s, ctx, err);
+    posenc_status st = pe_spectrum_init(&s, &options, j->request->graph, j->graph, ctx, err);
     if (st || (st = pe_canonical_init(&w, &s.csr, s.begin, s.node, &s.pace, err)))
         goto done;
     const int64_t nc = s.csr.ncomponents, step = p->skip == SKIP_PER_COMPONENT ? 1 : nc;
@@ -932,7 +586,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 done:
     columns_fini(&c);
     pe_canonical_fini(&w);
-    spectrum_fini(&s);
+    pe_spectrum_fini(&s);
     return st;
 }
 

@@ -59,20 +59,20 @@ X(cope)
 X(dynamic_position_bias)
 /* graph */
 X(laplacian)
-/*! X(magnetic_laplacian) */
-/*! X(laplacian_matrix) */
-/*! X(lambda_max) */
+X(magnetic_laplacian)
+X(laplacian_matrix)
+X(lambda_max)
 /*! X(random_walk) */
 /*! X(personalized_pagerank) */
-/*! X(heat_kernel) */
-/*! X(electrostatic) */
+X(heat_kernel)
+X(electrostatic)
 /*! X(degree) */
 /*! X(local_degree_profile) */
 X(shortest_path)
 X(anchor_distance)
 /*! X(weisfeiler_lehman) */
 X(double_radius_node_labeling)
-/*! X(svd) */
+X(svd)
 X(tree)
 /* use */
 X(combine)

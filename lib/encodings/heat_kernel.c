@@ -1,0 +1,422 @@
+/* heat_kernel.c - how much heat is left at each node after a time.
+ *
+ *     column j = t^(space_dim / 2) diag(exp(-t L)),  t = kernel_times[j],  L of `normalization`
+ * With eigenpairs: sum over i of exp(-t lambda_i) v_i(u)^2, whatever basis of a repeated eigenvalue is taken. exclude_zero
+ * leaves out the null space, known exactly: 1 / (nodes of the component) for none, d_u / (sum of d) for sym and rw.
+ * exp(-t L) of rw has the diagonal of sym.
+ *
+ * Way: components of up to some thousand nodes by all their eigenpairs. Larger ones by Chebyshev's expansion on [0, b],
+ * b a bound of the spectrum, x = 2 L / b - 1, tau = t b / 2:
+ *     exp(-t L) = e^-tau (I_0(tau) + 2 sum_k (-1)^k I_k(tau) T_k(x))
+ * to the last coefficient that matters, with T_2k = 2 T_k^2 - 1 and T_(2k+1) = 2 T_k T_(k+1) - x: applications of L for half
+ * the degree, for eight nodes at a time. The error is absolute, below 1e-12. Time grows as nodes * arcs * sqrt(t b).
+ *
+ * Source: GraphGPS graphgps/transform/posenc_stats.py, get_heat_kernels_diag: normalization=none, exclude_zero=true, where
+ * "zero" is below 1e-8 in float32. */
+#include "core/elementary.h"
+#include "graph/batch.h"
+#include "graph/spectrum.h"
+#include "graph/store.h"
+#include "linalg/laplacian.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_TIMES = 1024,
+    MOST_DEGREE = 8000, /* of the expansion */
+    DENSE_ROWS = 5000   /* more are never solved densely: 24 n^2 bytes */
+};
+
+typedef struct heat_kernel {
+    posenc_given given;
+    posenc_reals kernel_times;
+    int normalization, isolated;
+    bool exclude_zero;
+    double space_dim;
+    pe_csr_options edges;
+} heat_kernel;
+
+static const posenc_param rows[] = {
+    { PE_REALS(heat_kernel, kernel_times), .flags = PE_REQUIRED, .min = 0, .max = 1e9, .doc = "times, one column each" },
+    { PE_ENUM(heat_kernel, normalization), .names = pe_normalization_words, .def = PE_LAPLACIAN_NONE,
+      .doc = "D - A (GraphGPS, whatever its own normalisation), its symmetric or its random-walk form" },
+    { PE_BOOL(heat_kernel, exclude_zero), .def = 1, .doc = "leave the null space out (GraphGPS): what remains goes to 0" },
+    { PE_REAL(heat_kernel, space_dim), .def = 0, .max = 64, .doc = "each column is multiplied by t^(space_dim / 2)" },
+    PE_EDGE_ROWS(heat_kernel, edges, PE_LOOPS_DROP),
+    { PE_ENUM(heat_kernel, isolated), .names = pe_isolated_words, .def = PE_ISOLATED_ONE,
+      .doc = "eigenvalue of a node without edges in sym and rw" },
+};
+
+static const posenc_output outputs[] = {
+    { "encoding", "[num_nodes, len(kernel_times)]", "a column for each time, in the order of kernel_times", NULL },
+    PE_STATUS_OUTPUT,
+};
+
+/* ---- check, shape, cost ---- */
+
+static double gain(const heat_kernel *p, double t) { return p->space_dim > 0 ? pe_pow(t, p->space_dim / 2) : 1; }
+
+static posenc_status check(posenc_request *r, posenc_error *err)
+{
+    const heat_kernel *p = r->params;
+    posenc_status st = PE_OK;
+    if (p->kernel_times.n < 1 || p->kernel_times.n > MOST_TIMES)
+        st = pe_invalid(err, "kernel_times", posenc_text("%zu times", p->kernel_times.n), "1 .. %d times", MOST_TIMES);
+    for (size_t i = 0; i < p->kernel_times.n && !st; i++)
+        if (gain(p, p->kernel_times.v[i]) > pe_dtype_max((posenc_dtype)r->common.dtype))
+            st = pe_invalid(err, posenc_text("kernel_times[%zu]", i).s, posenc_text("%.6g", p->kernel_times.v[i]),
+                            "times whose t^(space_dim / 2) fits dtype; or a smaller space_dim");
+    if (r->graph->directed && p->edges.on_directed == PE_DIRECTED_ERROR)
+        st = posenc_fail(err, PE_INVALID, "DIRECTED_GRAPH", "graph.directed", "true", "false; or on_directed=symmetrize");
+    return st;
+}
+
+static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)
+{
+    const heat_kernel *p = r->params;
+    const int64_t sizes[] = { r->graph->nodes, (int64_t)p->kernel_times.n };
+    posenc_status st = pe_output(out, "encoding", (posenc_dtype)r->common.dtype, 2, sizes, err);
+    return st ? st : pe_status_output(r, out, err);
+}
+
+static double longest(const heat_kernel *p)
+{
+    double t = 0;
+    for (size_t i = 0; i < p->kernel_times.n; i++)
+        t = p->kernel_times.v[i] > t ? p->kernel_times.v[i] : t;
+    return t;
+}
+
+/* Terms after which exp(-tau) I_k(tau) is below 1e-17 of the sum: Gaussian of variance tau, and a floor for small tau. */
+static double terms(double tau) { return ceil(40 + 9.2 * sqrt(tau) + (tau < 400 ? 0.2 * tau : 0)); }
+
+/* [ns] of both ways. */
+static double dense_ns(double n, double times) { return n * n * n + 128 * n * n + times * n * (n + 400); }
+static double expansion_ns(double n, double arcs, double degree, double times)
+{
+    return n * degree * (0.2 * (arcs + 3 * n) + 2 * times);
+}
+
+static bool dense(double n, double arcs, double degree, double times)
+{
+    return n <= 256 || (n <= DENSE_ROWS && dense_ns(n, times) < 8 * expansion_ns(n, arcs, degree, times));
+}
+
+static void cost(const posenc_request *r, posenc_cost *out)
+{
+    const heat_kernel *p = r->params;
+    const posenc_graph *g = r->graph;
+    const double times = (double)p->kernel_times.n;
+    *out = (posenc_cost){ .ns = 500 };
+    for (int64_t i = 0; i < g->ngraphs; i++) {
+        const double n = (double)(g->ptr[i + 1] - g->ptr[i]), arcs = 2 * (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
+        const double bound = p->normalization == PE_LAPLACIAN_NONE ? 4 * arcs / (n + 1) + 4 : 2;
+        double degree = terms(longest(p) * bound / 2);
+        degree = degree < MOST_DEGREE ? degree : MOST_DEGREE;
+        const bool whole = dense(n, arcs, degree, times);
+        out->ns += 5000 + 60 * arcs + (300 + 30 * times) * n;
+        out->ns += whole ? dense_ns(n, times) : expansion_ns(n, arcs, degree, times);
+        const uint64_t nodes = (uint64_t)n;
+        uint64_t scratch = (whole ? 24 * nodes * nodes : 0) + 600 * nodes + 80 * (uint64_t)arcs +
+                           8 * p->kernel_times.n * (MOST_DEGREE + 40);
+        out->scratch = scratch > out->scratch ? scratch : out->scratch;
+    }
+}
+
+/* ---- the formula ---- */
+
+typedef struct kernel {
+    const heat_kernel *p;
+    pe_spectrum s;
+    double *value; /* (n, T) by place */
+    double *time;  /* (T) in units of the scaled weights */
+    int64_t ntimes;
+} kernel;
+
+/* Component c by all its eigenpairs. */
+static posenc_status by_pairs(kernel *k, int64_t c, const pe_component *m, posenc_context *ctx, posenc_error *err)
+{
+    pe_pairs pairs = { 0 };
+    double *factor = malloc((size_t)k->ntimes * sizeof *factor), *at = k->value + k->s.begin[c] * k->ntimes;
+    posenc_status st = factor ? PE_OK : pe_no_memory("memory", err);
+    if (!st)
+        st = pe_component_pairs(m, m->n, 0, 1e-10, 0, PE_SOLVER_DENSE, &pairs, ctx, err);
+    for (int64_t i = 0; i < pairs.count && !st; i++) {
+        const double *v = pairs.vectors + i * m->n;
+        for (int64_t t = 0; t < k->ntimes; t++)
+            factor[t] = pe_exp(-k->time[t] * (pairs.values[i] > 0 ? pairs.values[i] : 0));
+        if ((st = pe_pace_add(&k->s.pace, 500 * k->ntimes)))
+            break;
+        for (int64_t u = 0; u < m->n && !st; u++) {
+            const double square = v[u] * v[u];
+            for (int64_t t = 0; t < k->ntimes; t++)
+                at[u * k->ntimes + t] += factor[t] * square;
+            st = pe_pace_add(&k->s.pace, k->ntimes + 2);
+        }
+    }
+    for (int64_t u = 0; u < m->n && !st && !k->p->exclude_zero && m->kernel; u++) {
+        for (int64_t t = 0; t < k->ntimes; t++)
+            at[u * k->ntimes + t] += m->kernel[u] * m->kernel[u];
+        st = pe_pace_add(&k->s.pace, k->ntimes + 2);
+    }
+    free(factor);
+    pe_pairs_fini(&pairs);
+    return st;
+}
+
+/* coefficient[j] = (-1)^j (j ? 2 : 1) e^-tau I_j(tau), j = 0 .. degree, by Miller's backward recurrence, which the sum of
+ * all of them, e^0 at x = -1, normalises. */
+static void bessel(double tau, int64_t degree, double *coefficient)
+{
+    double above = 0, now = 1e-280, sum = 0;
+    if (tau < 1e-9) { /* 1 - tau - tau x, short of tau^2 */
+        memset(coefficient, 0, (size_t)(degree + 1) * sizeof *coefficient);
+        coefficient[0] = 1 - tau;
+        coefficient[1] = -tau;
+        return;
+    }
+    for (int64_t j = degree; j >= 0; j--) {
+        coefficient[j] = (j ? 2 : 1) * now;
+        sum += coefficient[j];
+        const double below = above + 2 * (double)j / tau * now;
+        above = now;
+        now = below;
+        if (now > 1e200) {
+            for (int64_t i = j; i <= degree && coefficient[i] > 0; i++)
+                coefficient[i] *= 1e-250;
+            sum *= 1e-250;
+            above *= 1e-250;
+            now *= 1e-250;
+        }
+    }
+    for (int64_t j = 0; j <= degree; j++)
+        coefficient[j] *= (j % 2 ? -1 : 1) / sum;
+}
+
+typedef struct expansion {
+    kernel *k;
+    const pe_laplacian *lap;
+    int64_t degree;
+    double *coefficient; /* (T, degree + 1) */
+    double *x[3];        /* panels */
+    double *first;       /* of this component's values */
+} expansion;
+
+/* sum += x y, by columns. */
+static posenc_status products(expansion *e, const double *x, const double *y, double sum[PE_WIDTH])
+{
+    enum { CHUNK = 4096 };
+    posenc_status st = PE_OK;
+    const pe_lanes *a = (const pe_lanes *)x, *b = (const pe_lanes *)y;
+    pe_lanes s = { 0 };
+    const int64_t n = e->lap->c->n;
+    for (int64_t from = 0; from < n && !st; from += CHUNK) {
+        const int64_t to = from + CHUNK < n ? from + CHUNK : n;
+        for (int64_t i = from; i < to; i++)
+            s += a[i] * b[i];
+        st = pe_pace_add(&e->k->s.pace, 8 * (to - from));
+    }
+    memcpy(sum, &s, sizeof s);
+    return st;
+}
+
+/* Adds the term of T_j, whose diagonal entries at the panel's nodes are `moment`. */
+static void add_term(expansion *e, int64_t j, const double moment[PE_WIDTH], int64_t node, int64_t count)
+{
+    const int64_t times = e->k->ntimes;
+    for (int64_t i = 0; i < count && j <= e->degree; i++)
+        for (int64_t t = 0; t < times; t++)
+            e->first[(node + i) * times + t] += e->coefficient[t * (e->degree + 1) + j] * moment[i];
+}
+
+/* The nodes (places of the component) node .. node + count - 1, at most eight. */
+static posenc_status expand(expansion *e, int64_t node, int64_t count)
+{
+    pe_pace *pace = &e->k->s.pace;
+    const int64_t n = e->lap->c->n;
+    const double b = e->lap->bound;
+    posenc_status st = PE_OK;
+    double one[PE_WIDTH], linear[PE_WIDTH], moment[PE_WIDTH];
+    double *before = e->x[0], *now = e->x[1], *next = e->x[2];
+    for (int64_t i = 0; i < n && !st; i += 4096) {
+        memset(before + i * PE_WIDTH, 0, (size_t)(n - i < 4096 ? n - i : 4096) * PE_WIDTH * sizeof *before);
+        st = pe_pace_add(pace, 8192);
+    }
+    for (int64_t i = 0; i < count; i++)
+        before[(node + i) * PE_WIDTH + i] = 1;
+    if (!st)
+        st = pe_laplacian_apply(e->lap, 2 / b, b / 2, before, 0, NULL, now, pace);
+    for (int64_t i = 0; i < count && !st; i++) {
+        one[i] = 1;
+        linear[i] = now[(node + i) * PE_WIDTH + i];
+    }
+    add_term(e, 0, one, node, count);
+    add_term(e, 1, linear, node, count);
+    for (int64_t j = 1; 2 * j <= e->degree && !st; j++) { /* before is T_(j-1) e, now T_j e */
+        if ((st = products(e, now, now, moment)))
+            break;
+        for (int64_t i = 0; i < count; i++)
+            moment[i] = 2 * moment[i] - 1;
+        add_term(e, 2 * j, moment, node, count);
+        if (2 * j + 1 > e->degree)
+            break;
+        if ((st = pe_laplacian_apply(e->lap, 4 / b, b / 2, now, 1, before, next, pace)))
+            break;
+        if ((st = products(e, now, next, moment)))
+            break;
+        for (int64_t i = 0; i < count; i++)
+            moment[i] = 2 * moment[i] - linear[i];
+        add_term(e, 2 * j + 1, moment, node, count);
+        st = pe_pace_add(pace, 16 * e->k->ntimes);
+        double *spare = before;
+        before = now;
+        now = next;
+        next = spare;
+    }
+    return st;
+}
+
+static posenc_status by_expansion(kernel *k, int64_t c, const pe_laplacian *lap, int64_t degree, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    const int64_t n = lap->c->n, begin = k->s.begin[c];
+    expansion e = { .k = k, .lap = lap, .degree = degree, .first = k->value + begin * k->ntimes };
+    e.coefficient = malloc((size_t)(k->ntimes * (degree + 1)) * sizeof *e.coefficient);
+    for (int i = 0; i < 3; i++)
+        e.x[i] = pe_panel_new(n);
+    if (!e.coefficient || !e.x[0] || !e.x[1] || !e.x[2]) {
+        st = pe_no_memory("memory", err);
+        goto done;
+    }
+    for (int64_t t = 0; t < k->ntimes && !st; t++) {
+        bessel(k->time[t] * lap->bound / 2, degree, e.coefficient + t * (degree + 1));
+        st = pe_pace_add(&k->s.pace, 16 * degree);
+    }
+    for (int64_t node = 0; node < n && !st; node += PE_WIDTH)
+        st = expand(&e, node, n - node < PE_WIDTH ? n - node : PE_WIDTH);
+    for (int64_t u = 0; u < n && !st; u++) {
+        const double *null = lap->c->kernel;
+        for (int64_t t = 0; t < k->ntimes; t++) {
+            double *v = &e.first[u * k->ntimes + t];
+            *v -= k->p->exclude_zero && null ? null[u] * null[u] : 0;
+            *v = *v > 0 ? *v : 0;
+        }
+        st = pe_pace_add(&k->s.pace, 2 * k->ntimes);
+    }
+done:
+    free(e.coefficient);
+    for (int i = 0; i < 3; i++)
+        free(e.x[i]);
+    return st;
+}
+
+static posenc_status component(kernel *k, int64_t c, posenc_context *ctx, posenc_error *err)
+{
+    pe_spectrum *s = &k->s;
+    const int64_t begin = s->begin[c], n = s->begin[c + 1] - begin;
+    if (n == 1) {
+        for (int64_t t = 0; t < k->ntimes; t++)
+            k->value[begin * k->ntimes + t] = s->null[c] ? !k->p->exclude_zero : pe_exp(-k->time[t] * s->single[c]);
+        return pe_pace_add(&s->pace, 500 * k->ntimes);
+    }
+    pe_part part;
+    pe_laplacian lap = { 0 };
+    posenc_status st = pe_spectrum_part(s, c, &part, err);
+    if (!st)
+        st = pe_laplacian_init(&lap, &part.m, &s->pace, err);
+    if (!st) {
+        double most = 0;
+        for (int64_t t = 0; t < k->ntimes; t++)
+            most = k->time[t] > most ? k->time[t] : most;
+        const double degree = terms(most * lap.bound / 2), arcs = (double)part.m.ptr[n];
+        if (dense((double)n, arcs, degree, (double)k->ntimes))
+            st = by_pairs(k, c, &part.m, ctx, err);
+        else if (degree > MOST_DEGREE)
+            st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "kernel_times", posenc_text("%.6g", longest(k->p)).s,
+                             "times below %.3g for a component of %lld nodes: all eigenpairs would take %.0f bytes",
+                             longest(k->p) * (MOST_DEGREE / degree) * (MOST_DEGREE / degree), (long long)n,
+                             24.0 * (double)n * (double)n);
+        else
+            st = by_expansion(k, c, &lap, (int64_t)degree, err);
+    }
+    pe_laplacian_fini(&lap);
+    pe_part_fini(&part);
+    return st;
+}
+
+static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
+{
+    (void)self;
+    const heat_kernel *p = j->request->params;
+    const pe_spectrum_options options = { .edges = p->edges, .normalization = p->normalization, .isolated = p->isolated };
+    kernel k = { .p = p, .ntimes = (int64_t)p->kernel_times.n };
+    posenc_tensor *out = pe_tensor(j->out, "encoding");
+    posenc_status st = pe_spectrum_init(&k.s, &options, j->request->graph, j->graph, j->ctx, err);
+    if (st)
+        goto done;
+    k.value = calloc((size_t)(j->n * k.ntimes + 1), sizeof *k.value);
+    k.time = malloc((size_t)k.ntimes * sizeof *k.time);
+    if (!k.value || !k.time) {
+        st = pe_no_memory("memory", err);
+        goto done;
+    }
+    for (int64_t t = 0; t < k.ntimes; t++) {
+        const bool scaled = p->normalization == PE_LAPLACIAN_NONE;
+        k.time[t] = scaled ? ldexp(p->kernel_times.v[t], k.s.exponent) : p->kernel_times.v[t];
+        k.time[t] = k.time[t] < 1e200 ? k.time[t] : 1e200; /* by then all is 0 */
+    }
+    for (int64_t c = 0; c < k.s.csr.ncomponents && !st; c++)
+        st = component(&k, c, j->ctx, err);
+    for (int64_t i = 0; i < j->n && !st; i++) {
+        double *row = k.value + i * k.ntimes;
+        for (int64_t t = 0; t < k.ntimes && p->space_dim > 0; t++)
+            row[t] *= gain(p, p->kernel_times.v[t]);
+        st = pe_pace_add(&j->pace, p->space_dim > 0 ? 1500 * k.ntimes : 1);
+        if (!st)
+            st = pe_store(out, (j->first + k.s.node[i]) * k.ntimes, row, k.ntimes, &j->pace, err);
+    }
+    if (!st && k.s.csr.zero_edges && !j->request->graph->batched)
+        pe_warn(j->out, "%lld edge%s of weight 0 left out", (long long)k.s.csr.zero_edges,
+                k.s.csr.zero_edges == 1 ? "" : "s");
+done:
+    free(k.value);
+    free(k.time);
+    pe_spectrum_fini(&k.s);
+    return st;
+}
+
+static posenc_status spoil(pe_graph_job *j, void *self)
+{
+    (void)self;
+    return pe_spoil(pe_tensor(j->out, "encoding"), j->first, j->n, &j->pace);
+}
+
+static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
+{
+    const pe_graph_task task = { encode, spoil, NULL };
+    if (r->graph->directed)
+        pe_warn(out,
+                "the graph is directed: every arc was taken as an edge, with the larger weight where both directions exist");
+    return pe_each_graph(r, out, &task, ctx, err);
+}
+
+const posenc_encoding pe_heat_kernel = {
+    .name = "heat_kernel",
+    .family = "graph",
+    .title = "Diagonal of the heat kernel",
+    .source = "GraphGPS get_heat_kernels_diag (HKdiagSE)",
+    .formula = "t^(space_dim / 2) * sum over eigenpairs of L of exp(-t lambda) v(u)^2, for each t of kernel_times;\n"
+               "exclude_zero: without the null space",
+    .example = "kernel_times=1,2,4",
+    .revision = 1,
+    .input = PE_GRAPH,
+    PE_TABLE(heat_kernel, rows),
+    .outputs = outputs,
+    .noutputs = PE_LEN(outputs),
+    .check = check,
+    .shape = shape,
+    .cost = cost,
+    .compute = compute,
+};

@@ -1,0 +1,275 @@
+/* lambda_max.c - the largest eigenvalue of the graph Laplacian, by which spectral filters scale it.
+ *
+ * Way: component by component.
+ *   - A component of one node has one eigenvalue, known exactly.
+ *   - sym, rw: where nodes have two colours that every edge joins (bipartite, no kept loop) the largest is exactly 2.
+ *   - Otherwise it is the smallest eigenvalue of c I - L, for which linalg has its solvers: c = 2 for sym, where c I - L
+ *     is I + D^-1/2 A D^-1/2 and positive definite; a little above Merris's bound max_i (d_i + sum_j w_ij d_j / d_i) for
+ *     none. A component whose bound is no larger than what is known already is left out.
+ * The value reported is the Rayleigh quotient of the vector found, and the residual is measured with L.
+ *
+ * Defined here: a graph without edges has 0 (`isolated=zero`, the default here, so that one node has 0 and a pair 2), or 1
+ * in sym and rw with `isolated=one`, which is what the matrices of PyG and DGL have; in a graph with an edge it makes no
+ * difference. No nodes: 0. DGL and PyG fail on one and two nodes.
+ *
+ * Source: DGL laplacian_lambda_max; PyG LaplacianLambdaMax. The bound: Merris 1998, A note on Laplacian graph eigenvalues.
+ */
+#include "graph/batch.h"
+#include "graph/spectrum.h"
+#include "graph/store.h"
+#include "linalg/laplacian.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct lambda_max {
+    posenc_given given;
+    int normalization, isolated;
+    pe_csr_options edges;
+    double tol;
+    int64_t max_iter;
+} lambda_max;
+
+static const posenc_param rows[] = {
+    { PE_ENUM(lambda_max, normalization), .names = pe_normalization_words, .def = PE_LAPLACIAN_SYM,
+      .doc = "D - A, its symmetric or its random-walk normalisation" },
+    PE_EDGE_ROWS(lambda_max, edges, PE_LOOPS_DROP),
+    { PE_ENUM(lambda_max, isolated), .names = pe_isolated_words, .def = PE_ISOLATED_ZERO,
+      .doc = "sym and rw of a graph without edges: 0, or 1 as in the matrices of PyG and DGL" },
+    { PE_REAL(lambda_max, tol), .def = 1e-10, .min = 1e-14, .max = 1e-2,
+      .doc = "bound on the residual, relative to 2; none: to twice the largest degree" },
+    { PE_INT(lambda_max, max_iter), .def = 0, .max = 1e6, .doc = "restarts of the iterative solver; 0: its default" },
+};
+
+static const posenc_output outputs[] = {
+    { "lambda_max", "[1] or [G]", "the largest eigenvalue", NULL },
+    { "residuals", "[1] or [G]",
+      "||L v - lambda v||_2 of a unit vector v in float64 (rw: of sym); 0 where the value is known exactly", "float64" },
+    PE_STATUS_OUTPUT,
+};
+
+/* ---- check, shape, cost ---- */
+
+static posenc_status check(posenc_request *r, posenc_error *err)
+{
+    const lambda_max *p = r->params;
+    if (r->graph->directed && p->edges.on_directed == PE_DIRECTED_ERROR)
+        return posenc_fail(err, PE_INVALID, "DIRECTED_GRAPH", "graph.directed", "true",
+                           "false; or on_directed=symmetrize; or the encoding magnetic_laplacian");
+    return PE_OK;
+}
+
+static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)
+{
+    posenc_status st = pe_output(out, "lambda_max", (posenc_dtype)r->common.dtype, 1, &r->graph->ngraphs, err);
+    if (!st)
+        st = pe_output(out, "residuals", PE_float64, 1, &r->graph->ngraphs, err);
+    return st ? st : pe_status_output(r, out, err);
+}
+
+static void cost(const posenc_request *r, posenc_cost *out)
+{
+    const posenc_graph *g = r->graph;
+    *out = (posenc_cost){ .ns = 500 };
+    for (int64_t i = 0; i < g->ngraphs; i++) {
+        double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
+        int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m;
+        double dense = n * n * n + 128 * n * n, sparse = 8000 * (n + (m < 8 * n ? m : 8 * n));
+        out->ns += 4000 + 80 * m + 200 * n + (n <= 128 || dense < sparse ? dense : sparse);
+        uint64_t scratch = pe_component_bytes(nodes, arcs, 1) + (uint64_t)arcs * 60 + (uint64_t)nodes * 300;
+        out->scratch = scratch > out->scratch ? scratch : out->scratch;
+    }
+}
+
+/* ---- the formula ---- */
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* Whether the edges of component c all join nodes of two colours. colour (n): 0 before, 1 and -1 after. */
+static posenc_status bipartite(pe_spectrum *s, int64_t c, double *colour, int32_t *queue, bool *yes)
+{
+    const pe_csr *a = &s->csr;
+    posenc_status st;
+    int64_t head = 0, tail = 0;
+    *yes = false;
+    queue[tail++] = s->node[s->begin[c]];
+    colour[queue[0]] = 1;
+    while (head < tail) {
+        const int32_t u = queue[head++];
+        for (int64_t i = a->ptr[u]; i < a->ptr[u + 1]; i++) {
+            const int32_t v = a->col[i];
+            if (colour[v] == colour[u])
+                return PE_OK;
+            if (colour[v] == 0) {
+                colour[v] = -colour[u];
+                queue[tail++] = v;
+            }
+        }
+        if ((st = pe_pace_add(&s->pace, 16 * (a->ptr[u + 1] - a->ptr[u]) + 8)))
+            return st;
+    }
+    *yes = true;
+    return PE_OK;
+}
+
+typedef struct largest {
+    double value, residual;
+} largest;
+
+/* The matrix c I - L: weights with the other sign, and its own diagonal for none or where loops are kept.
+ *   weight, diagonal   (arcs), (n): filled and pointed to */
+static posenc_status mirror(pe_spectrum *s, const pe_component *m, double c, double *weight, double *diagonal,
+                            pe_component *out)
+{
+    posenc_status st = PE_OK;
+    for (int64_t j = 0; j < m->ptr[m->n] && !st; j++) {
+        weight[j] = m->weight ? -m->weight[j] : -1;
+        st = pe_pace_add(&s->pace, 2);
+    }
+    for (int64_t i = 0; i < m->n && !st; i++) {
+        diagonal[i] = c - (m->diagonal ? m->diagonal[i] : m->normalized ? 1 : m->degree[i]);
+        st = pe_pace_add(&s->pace, 4);
+    }
+    *out = *m;
+    out->weight = weight;
+    out->kernel = NULL;
+    out->diagonal = m->normalized && !m->diagonal ? NULL : diagonal; /* sym: 2 - 1 is 1 */
+    return st;
+}
+
+/* The largest eigenvalue of a component of two nodes or more into *top, if it is larger than that. */
+static posenc_status solve(pe_spectrum *s, int64_t c, largest *top, posenc_context *ctx, posenc_error *err)
+{
+    pe_part part;
+    pe_laplacian lap = { 0 };
+    pe_component other;
+    pe_pairs pairs = { 0 };
+    double *weight = NULL, *diagonal = NULL, *x = NULL, *z = NULL, values[PE_WIDTH], residuals[PE_WIDTH];
+    posenc_status st = pe_spectrum_part(s, c, &part, err);
+    if (st)
+        return st;
+    const pe_component *m = &part.m;
+    if ((st = pe_laplacian_init(&lap, m, &s->pace, err)))
+        goto done;
+    if (lap.bound <= top->value)
+        goto done;
+    if (m->n == 2 && !m->normalized) { /* one edge: 0 and twice its weight */
+        top->value = larger(top->value, m->weight ? 2 * m->weight[0] : 2);
+        goto done;
+    }
+    weight = malloc((size_t)(m->ptr[m->n] + 1) * sizeof *weight);
+    diagonal = malloc((size_t)m->n * sizeof *diagonal);
+    x = pe_panel_new(m->n);
+    z = pe_panel_new(m->n);
+    if (!weight || !diagonal || !x || !z) {
+        st = pe_no_memory("memory", err);
+        goto done;
+    }
+    if ((st = mirror(s, m, m->normalized ? 2 : lap.bound * (1 + 1e-9), weight, diagonal, &other)))
+        goto done;
+    if ((st = pe_component_pairs(&other, 1, 0, s->o.tol, s->o.max_iter, PE_SOLVER_AUTO, &pairs, ctx, err)))
+        goto done;
+    for (int64_t i = 0; i < m->n && !st; i++) {
+        memset(x + i * PE_WIDTH, 0, PE_WIDTH * sizeof *x);
+        x[i * PE_WIDTH] = pairs.vectors[i];
+        st = pe_pace_add(&s->pace, 8);
+    }
+    if (!st)
+        st = pe_laplacian_measure(&lap, x, z, values, residuals, &s->pace);
+    if (!st && values[0] > top->value)
+        *top = (largest){ values[0], residuals[0] };
+done:
+    free(weight);
+    free(diagonal);
+    free(x);
+    free(z);
+    pe_pairs_fini(&pairs);
+    pe_laplacian_fini(&lap);
+    pe_part_fini(&part);
+    return st;
+}
+
+static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
+{
+    const lambda_max *p = j->request->params;
+    const pe_spectrum_options options = {
+        .edges = p->edges, .normalization = p->normalization, .isolated = p->isolated, .tol = p->tol, .max_iter = p->max_iter
+    };
+    (void)self;
+    pe_spectrum s = { 0 };
+    largest top = { 0, 0 };
+    double *colour = NULL;
+    int32_t *queue = NULL;
+    posenc_status st = pe_spectrum_init(&s, &options, j->request->graph, j->graph, j->ctx, err);
+    if (st)
+        goto done;
+    colour = calloc((size_t)s.csr.n + 1, sizeof *colour);
+    queue = malloc((size_t)(s.csr.n + 1) * sizeof *queue);
+    if (!colour || !queue) {
+        st = pe_no_memory("memory", err);
+        goto done;
+    }
+    /* what costs nothing first */
+    for (int64_t c = 0; c < s.csr.ncomponents && !st && !(p->normalization != PE_LAPLACIAN_NONE && top.value == 2); c++) {
+        bool two = false;
+        if (s.begin[c + 1] - s.begin[c] == 1)
+            top.value = larger(top.value, s.single[c]);
+        else if (p->normalization != PE_LAPLACIAN_NONE && !(st = bipartite(&s, c, colour, queue, &two)) && two)
+            top.value = 2;
+    }
+    for (int64_t c = 0; c < s.csr.ncomponents && !st && !(p->normalization != PE_LAPLACIAN_NONE && top.value == 2); c++)
+        if (s.begin[c + 1] - s.begin[c] > 1)
+            st = solve(&s, c, &top, j->ctx, err);
+    if (st)
+        goto done;
+    if (p->normalization == PE_LAPLACIAN_NONE) {
+        top.value = ldexp(top.value, s.exponent);
+        top.residual = ldexp(top.residual, s.exponent);
+    }
+    if ((st = pe_store(pe_tensor(j->out, "lambda_max"), j->graph, &top.value, 1, &j->pace, err)))
+        goto done;
+    ((double *)pe_tensor(j->out, "residuals")->data)[j->graph] = top.residual;
+    if (s.csr.zero_edges && !j->request->graph->batched)
+        pe_warn(j->out, "%lld edge%s of weight 0 left out", (long long)s.csr.zero_edges, s.csr.zero_edges == 1 ? "" : "s");
+done:
+    free(colour);
+    free(queue);
+    pe_spectrum_fini(&s);
+    return st;
+}
+
+static posenc_status spoil(pe_graph_job *j, void *self)
+{
+    (void)self;
+    posenc_status st = pe_spoil(pe_tensor(j->out, "lambda_max"), j->graph, 1, &j->pace);
+    return st ? st : pe_spoil(pe_tensor(j->out, "residuals"), j->graph, 1, &j->pace);
+}
+
+static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
+{
+    const pe_graph_task task = { encode, spoil, NULL };
+    if (r->graph->directed)
+        pe_warn(out,
+                "the graph is directed: every arc was taken as an edge, with the larger weight where both directions exist");
+    return pe_each_graph(r, out, &task, ctx, err);
+}
+
+const posenc_encoding pe_lambda_max = {
+    .name = "lambda_max",
+    .family = "graph",
+    .title = "Largest eigenvalue of the graph Laplacian",
+    .source = "DGL laplacian_lambda_max; PyG LaplacianLambdaMax",
+    .formula = "the largest eigenvalue of D - A (none), I - D^-1/2 A D^-1/2 (sym) or I - D^-1 A (rw);\n"
+               "exactly 2 in sym and rw where a component with an edge is bipartite",
+    .example = "normalization=none",
+    .revision = 1,
+    .input = PE_GRAPH,
+    PE_TABLE(lambda_max, rows),
+    .outputs = outputs,
+    .noutputs = PE_LEN(outputs),
+    .check = check,
+    .shape = shape,
+    .cost = cost,
+    .compute = compute,
+};

@@ -1,0 +1,524 @@
+/* svd.c - singular vectors of the adjacency matrix.
+ *
+ *     A = U S V^T;  encoding = [ U sqrt(S) | V sqrt(S) ], the m = min(k, n) largest singular values, descending; the
+ *     2 (k - m) columns that are left, at the far right, are 0
+ * Row u of the left half says where u points to, of the right half what points to u; their product is A, rounded to rank m.
+ *
+ * Way: singular triplets are eigenpairs of B = [0, A; A^T, 0] with positive eigenvalue: (u; v) / sqrt(2) belongs to sigma.
+ * B is the adjacency of a graph of 2n nodes, the bipartite double cover. Its components are solved one by one for the
+ * smallest eigenvalues of c I - B, c a bound: the root of the largest row sum times the largest column sum.
+ *
+ * Defined here:
+ *   - Signs and the basis within a repeated singular value are the canonical columns of B (linalg/canonical.h): they follow
+ *     from the graph. Both halves of a column belong together.
+ *   - Singular values below 1e-9 of the bound are 0, and so are their columns: what a solver finds there is rounding, of
+ * which the square root would be visible.
+ *   - random_flip flips both halves of a column by one bit of the seed, the column's number, and the size of the graph,
+ * which keeps U S V^T. DGL flips whole rows by a global generator, after which rows can no longer be compared.
+ *   - Weights count; DGL counts parallel edges only.
+ *
+ * Source: DGL python/dgl/transforms/functional.py, svd_pe; Hussain et al. 2022, EGT, arXiv:2108.03348. */
+#include "graph/batch.h"
+#include "graph/spectrum.h"
+#include "graph/store.h"
+#include "linalg/canonical.h"
+#include "linalg/sort.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double nothing = 1e-9; /* singular values up to this, of the bound, are 0 */
+
+typedef struct svd {
+    posenc_given given;
+    int64_t k, seed, max_iter;
+    double tol;
+    bool padding, random_flip;
+    pe_csr_options edges;
+} svd;
+
+static const posenc_param rows[] = {
+    { PE_INT(svd, k), .def = 8, .min = 1, .max = 4096, .doc = "singular values; the encoding has 2k columns" },
+    { PE_BOOL(svd, padding), .def = 1, .doc = "pad where k is over the number of nodes; false: that is an error" },
+    { PE_BOOL(svd, random_flip), .def = 0, .doc = "flip columns at random by seed (DGL flips rows)" },
+    { PE_INT(svd, seed), .def = 0, .max = 9007199254740991.0, .doc = "of random_flip" },
+    PE_ARC_ROWS(svd, edges, PE_LOOPS_KEEP),
+    { PE_REAL(svd, tol), .def = 1e-10, .min = 1e-14, .max = 1e-2,
+      .doc = "bound on residuals, relative to twice the bound of A" },
+    { PE_INT(svd, max_iter), .def = 0, .max = 1e6, .doc = "restarts of the iterative solver; 0: its default" },
+};
+
+static const posenc_output outputs[] = {
+    { "encoding", "[num_nodes, 2k]", "U sqrt(S), V sqrt(S), then zeros where k is over the number of nodes", NULL },
+    { "singular_values", "[k] or [G, k]", "descending; NaN where k is over the number of nodes", NULL },
+    { "residuals", "[k] or [G, k]", "sqrt(||A v - sigma u||^2 + ||A^T u - sigma v||^2) in float64; 0 where sigma is 0",
+      "float64" },
+    { "determined", "[k] or [G, k]",
+      "1: a relabelled copy of the graph gets the same column within 1e-6, rows permuted; 0: symmetry or a small gap leaves "
+      "a choice",
+      "uint8" },
+    PE_STATUS_OUTPUT,
+};
+
+static double smaller(double a, double b) { return a < b ? a : b; }
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* ---- check, shape, cost ---- */
+
+static posenc_status check(posenc_request *r, posenc_error *err)
+{
+    svd *p = r->params;
+    p->edges.directed = true;
+    if (!p->random_flip && p->seed != 0)
+        return pe_not_applicable(err, "seed", posenc_text("%lld", (long long)p->seed).s, "random_flip=true to go with it");
+    return PE_OK;
+}
+
+static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)
+{
+    const svd *p = r->params;
+    const posenc_dtype t = (posenc_dtype)r->common.dtype;
+    const int batch = r->graph->batched;
+    const int64_t per_node[] = { r->graph->nodes, 2 * p->k }, per_graph[] = { r->graph->ngraphs, p->k };
+    const int64_t *columns = batch ? per_graph : per_graph + 1;
+    posenc_status st = pe_output(out, "encoding", t, 2, per_node, err);
+    if (!st)
+        st = pe_output(out, "singular_values", t, 1 + batch, columns, err);
+    if (!st)
+        st = pe_output(out, "residuals", PE_float64, 1 + batch, columns, err);
+    if (!st)
+        st = pe_output(out, "determined", PE_uint8, 1 + batch, columns, err);
+    return st ? st : pe_status_output(r, out, err);
+}
+
+static void cost(const posenc_request *r, posenc_cost *out)
+{
+    const svd *p = r->params;
+    const posenc_graph *g = r->graph;
+    *out = (posenc_cost){ .ns = 500 };
+    for (int64_t i = 0; i < g->ngraphs; i++) {
+        const double n = 2 * (double)(g->ptr[i + 1] - g->ptr[i]), k = (double)p->k;
+        const double m = (g->directed ? 1 : 2) * (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
+        double ns = n * n * n + 128 * n * n;
+        if (n > 128 && n >= 2 * k + 2 * smaller(k, 64) + 97)
+            ns = smaller(ns, 8000 * (n + smaller(2 * m, 8 * n)) * (1 + k / 32) + 6.3 * n * k * k);
+        out->ns += 8000 + 250 * m + (500 + 60 * k) * n + ns;
+        const int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
+        const uint64_t scratch = pe_component_bytes(nodes, arcs, want) + 60 * (uint64_t)arcs + 200 * (uint64_t)nodes +
+                                 (uint64_t)nodes * 8 * (uint64_t)(3 * want + 2 + pe_spectrum_extra(nodes));
+        out->scratch = scratch > out->scratch ? scratch : out->scratch;
+    }
+}
+
+/* ---- the double cover ---- */
+
+typedef struct cover {
+    pe_csr csr;    /* node u points to n + v with A_uv, and back; scaled */
+    double *label; /* (arcs) weights with a sign that tells the two sides apart: for colours */
+    double c;      /* no eigenvalue is larger; between 1/2 and 2 */
+    int exponent;  /* weights in csr are the client's times 2^-exponent */
+    int64_t *begin;
+    int32_t *node, *place;
+    pe_pairs *pairs; /* (components) of c I - B */
+    pe_pace pace;
+} cover;
+
+static void cover_fini(cover *b)
+{
+    for (int64_t c = 0; b->pairs && c < b->csr.ncomponents; c++)
+        pe_pairs_fini(&b->pairs[c]);
+    free(b->pairs);
+    free(b->label);
+    free(b->begin);
+    free(b->node);
+    free(b->place);
+    pe_csr_fini(&b->csr);
+    *b = (cover){ 0 };
+}
+
+static double largest(const double *v, int64_t n)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = larger(most, v[i]);
+    return most;
+}
+
+/* Half of the cover's rows: those of `a`, whose columns are shifted by `shift`. What is below 2^-500 of the bound is left
+ * out: it could only underflow. */
+static posenc_status append(cover *b, const pe_csr *a, int64_t first, int64_t shift, double sign)
+{
+    pe_csr *c = &b->csr;
+    posenc_status st = PE_OK;
+    for (int64_t u = 0; u < a->n && !st; u++) {
+        for (int64_t j = a->ptr[u]; j < a->ptr[u + 1]; j++) {
+            const double w = ldexp(a->weight ? a->weight[j] : 1, -b->exponent);
+            if (w < 0x1p-500)
+                continue;
+            c->col[c->arcs] = (int32_t)(a->col[j] + shift);
+            c->weight[c->arcs] = w;
+            b->label[c->arcs++] = sign * w;
+            c->degree[first + u] += w;
+        }
+        c->ptr[first + u + 1] = c->arcs;
+        st = pe_pace_add(&b->pace, 10 * (a->ptr[u + 1] - a->ptr[u]) + 8);
+    }
+    return st;
+}
+
+static posenc_status cover_init(cover *b, const svd *p, const posenc_graph *graph, int64_t g, int64_t *zero_edges,
+                                posenc_context *ctx, posenc_error *err)
+{
+    pe_csr forth = { 0 }, back = { 0 };
+    b->pace = (pe_pace){ .ctx = ctx, .left = PE_PACE_STEPS };
+    posenc_status st = pe_csr_build(graph, g, &p->edges, &forth, ctx, err);
+    if (st || (st = pe_csr_transpose(&forth, &back, ctx, err)))
+        goto done;
+    *zero_edges = forth.zero_edges;
+    if (2 * forth.n > INT32_MAX) {
+        st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph.num_nodes", posenc_text("%lld", (long long)forth.n).s,
+                         "at most %d nodes: the computation has a row for each end of an arc", INT32_MAX / 2);
+        goto done;
+    }
+    const double bound = sqrt(largest(forth.degree, forth.n)) * sqrt(largest(back.degree, back.n));
+    frexp(bound, &b->exponent);
+    b->c = ldexp(bound, -b->exponent) * (1 + 1e-9);
+    const size_t n = (size_t)(2 * forth.n + 1), arcs = (size_t)(2 * forth.arcs + 1);
+    b->csr = (pe_csr){ .n = 2 * forth.n,
+                       .ptr = calloc(n, sizeof *b->csr.ptr),
+                       .col = malloc(arcs * sizeof *b->csr.col),
+                       .weight = malloc(arcs * sizeof *b->csr.weight),
+                       .degree = calloc(n, sizeof *b->csr.degree) };
+    b->label = malloc(arcs * sizeof *b->label);
+    if (!b->csr.ptr || !b->csr.col || !b->csr.weight || !b->csr.degree || !b->label) {
+        st = pe_no_memory("memory", err);
+        goto done;
+    }
+    if ((st = append(b, &forth, 0, forth.n, 1)) || (st = append(b, &back, forth.n, 0, -1)))
+        goto done;
+    if ((st = pe_csr_components(&b->csr, ctx, err)))
+        goto done;
+    if ((st = pe_places(&b->csr, &b->begin, &b->node, &b->place, &b->pace, err)))
+        goto done;
+    if (!(b->pairs = calloc((size_t)b->csr.ncomponents + 1, sizeof *b->pairs)))
+        st = pe_no_memory("memory", err);
+done:
+    pe_csr_fini(&forth);
+    pe_csr_fini(&back);
+    return st;
+}
+
+/* The `want` smallest pairs of c I - B on component k. */
+static posenc_status solve(cover *b, const svd *p, int64_t k, int64_t want, posenc_context *ctx, posenc_error *err)
+{
+    const pe_csr *a = &b->csr;
+    const int64_t begin = b->begin[k], n = b->begin[k + 1] - begin;
+    posenc_status st = PE_OK;
+    int64_t arcs = 0;
+    for (int64_t i = begin; i < begin + n && !st; i++) {
+        arcs += a->ptr[b->node[i] + 1] - a->ptr[b->node[i]];
+        st = pe_pace_add(&b->pace, 8);
+    }
+    if (st)
+        return st;
+    int64_t *ptr = calloc((size_t)n + 1, sizeof *ptr);
+    int32_t *col = malloc((size_t)arcs * sizeof *col);
+    double *weight = malloc((size_t)arcs * sizeof *weight), *degree = malloc((size_t)n * sizeof *degree);
+    double *diagonal = malloc((size_t)n * sizeof *diagonal);
+    if (!ptr || !col || !weight || !degree || !diagonal)
+        st = pe_no_memory("memory", err);
+    arcs = 0;
+    for (int64_t i = 0; i < n && !st; i++) {
+        const int32_t u = b->node[begin + i];
+        for (int64_t j = a->ptr[u]; j < a->ptr[u + 1]; j++) {
+            weight[arcs] = a->weight[j];
+            col[arcs++] = (int32_t)(b->place[a->col[j]] - begin);
+        }
+        ptr[i + 1] = arcs;
+        degree[i] = a->degree[u];
+        diagonal[i] = b->c;
+        st = pe_pace_add(&b->pace, 12 * (a->ptr[u + 1] - a->ptr[u]) + 16);
+    }
+    const pe_component m = { .n = n, .ptr = ptr, .col = col, .weight = weight, .degree = degree, .diagonal = diagonal };
+    if (!st)
+        st = pe_component_pairs(&m, want, pe_spectrum_extra(n), p->tol, p->max_iter, PE_SOLVER_AUTO, &b->pairs[k], ctx, err);
+    free(ptr);
+    free(col);
+    free(weight);
+    free(degree);
+    free(diagonal);
+    return st;
+}
+
+/* ---- columns ---- */
+
+typedef struct columns {
+    int64_t count;            /* with a positive singular value */
+    double *v;                /* (count, 2 n) by node of the cover, unit vectors */
+    double *sigma, *residual; /* (count) in units of the scaled weights */
+    uint8_t *determined;      /* (count) */
+    bool partial;             /* a cluster was not computed whole */
+    void *memory;
+} columns;
+
+static int by_value(const void *a, const void *b)
+{
+    const pe_eigenpair *x = a, *y = b;
+    if (x->value != y->value)
+        return x->value < y->value ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+/* Pairs of all components, ascending eigenvalues of c I - B; *next: a bound below which none is missing. */
+static posenc_status find_pairs(cover *b, const svd *p, int64_t most, pe_eigenpair **out, int64_t *n, double *next,
+                                posenc_context *ctx, posenc_error *err)
+{
+    int64_t total = 0, count = 0;
+    posenc_status st = PE_OK;
+    *next = INFINITY;
+    for (int64_t k = 0; k < b->csr.ncomponents && !st; k++) {
+        const int64_t size = b->begin[k + 1] - b->begin[k];
+        if ((st = pe_pace_add(&b->pace, 4)) || size == 1)
+            continue;
+        const int64_t want = size / 2 < most ? size / 2 : most; /* at most half are positive */
+        if (!(st = solve(b, p, k, want, ctx, err))) {
+            total += b->pairs[k].count;
+            *next = smaller(*next, b->pairs[k].next);
+        }
+    }
+    if (st)
+        return st;
+    pe_eigenpair *e = malloc((size_t)(total + 1) * sizeof *e), *other = malloc((size_t)(total + 1) * sizeof *e);
+    if (!e || !other)
+        st = pe_no_memory("memory", err);
+    for (int64_t k = 0; k < b->csr.ncomponents && !st; k++) {
+        const pe_pairs *q = &b->pairs[k];
+        for (int64_t j = 0; j < q->count && b->c - q->values[j] > nothing * b->c; j++, count++)
+            e[count] = (pe_eigenpair){ q->values[j], k, count, q->vectors + j * q->n };
+        st = pe_pace_add(&b->pace, 16 + 16 * q->count);
+    }
+    if (!st)
+        st = pe_sort(count, sizeof *e, e, other, by_value, &b->pace);
+    free(other);
+    *out = e;
+    *n = count;
+    return st;
+}
+
+/* ||B w - sigma w|| of a column by places. */
+static posenc_status residual(cover *b, const double *w, double sigma, double *out)
+{
+    const pe_csr *a = &b->csr;
+    posenc_status st = PE_OK;
+    double sum = 0;
+    for (int64_t u = 0; u < a->n && !st; u++) {
+        double y = -sigma * w[b->place[u]];
+        for (int64_t j = a->ptr[u]; j < a->ptr[u + 1]; j++)
+            y += a->weight[j] * w[b->place[a->col[j]]];
+        sum += y * y;
+        st = pe_pace_add(&b->pace, 8 * (a->ptr[u + 1] - a->ptr[u]) + 8);
+    }
+    *out = sqrt(sum);
+    return st;
+}
+
+/* Columns a .. b - 1, one cluster, of which those before `most` are written. */
+static posenc_status write_cluster(pe_canonical *w, pe_eigenpair *e, int64_t a, int64_t b, int64_t most, columns *out,
+                                   int64_t stride, posenc_error *err)
+{
+    const int64_t m = b - a, count = (most < b ? most : b) - a;
+    pe_block_vector *basis = malloc((size_t)m * sizeof *basis);
+    pe_eigenpair *other = malloc((size_t)m * sizeof *other);
+    posenc_status st = basis && other ? PE_OK : pe_no_memory("memory", err);
+    for (int64_t j = a; j < a + count && !st; j++)
+        out->sigma[j] = e[j].value;
+    if (!st)
+        st = pe_sort(m, sizeof *e, e + a, other, pe_eigenpair_by_order, w->pace);
+    for (int64_t j = 0; j < m && !st; j++) {
+        basis[j] = (pe_block_vector){ e[a + j].component, e[a + j].v };
+        st = pe_pace_add(w->pace, 16);
+    }
+    if (!st)
+        st = pe_canonical_columns(w, basis, m, count, out->v + a * stride, stride, 0, out->determined + a, err);
+    free(basis);
+    free(other);
+    return st;
+}
+
+static posenc_status find_columns(cover *b, const svd *p, pe_canonical *w, int64_t most, columns *out, posenc_context *ctx,
+                                  posenc_error *err)
+{
+    pe_eigenpair *e = NULL;
+    int64_t known = 0;
+    double next = INFINITY;
+    const int64_t n = b->csr.n;
+    posenc_status st = find_pairs(b, p, most, &e, &known, &next, ctx, err);
+    if (st)
+        goto done;
+    const int64_t count = known < most ? known : most;
+    double *memory = calloc((size_t)(count * n + 2 * count + count / 8 + 2), sizeof *memory);
+    if (!memory) {
+        st = pe_no_memory("memory", err);
+        goto done;
+    }
+    *out = (columns){ .count = count, .v = memory, .memory = memory };
+    out->sigma = out->v + count * n;
+    out->residual = out->sigma + count;
+    out->determined = (uint8_t *)(out->residual + count);
+    for (int64_t a = 0, z; a < count && !st; a = z) {
+        for (z = a + 1; z < known && pe_same_cluster(e[z - 1].value, e[z].value) && !st; z++)
+            st = pe_pace_add(&b->pace, 4);
+        if (st)
+            break;
+        const double last = e[z - 1].value, below = a ? e[a].value - e[a - 1].value : INFINITY;
+        const double gap = smaller(below, smaller(z < known ? e[z].value : INFINITY, next) - last);
+        const bool whole = !pe_same_cluster(last, next);
+        out->partial = out->partial || !whole;
+        if ((st = write_cluster(w, e, a, z, most, out, n, err)))
+            break;
+        for (int64_t j = a; j < z && j < count && !st; j++) {
+            out->sigma[j] = b->c - out->sigma[j];
+            st = residual(b, out->v + j * n, out->sigma[j], &out->residual[j]);
+            out->determined[j] = out->determined[j] && whole && gap > 1e6 * out->residual[j];
+        }
+    }
+done:
+    free(e);
+    return st;
+}
+
+/* ---- answers ---- */
+
+/* One bit of seed, column, nodes and arcs: equal for a relabelled copy, and independent of the batch. */
+static bool flip(const svd *p, int64_t column, int64_t n, int64_t arcs)
+{
+    uint64_t x = (uint64_t)p->seed, parts[] = { (uint64_t)column, (uint64_t)n, (uint64_t)arcs };
+    for (size_t i = 0; i < PE_LEN(parts); i++) {
+        x = (x + parts[i] + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+        x = (x ^ x >> 29) * 0x94d049bb133111ebu;
+        x ^= x >> 32;
+    }
+    return x & 1;
+}
+
+static posenc_status write_values(const posenc_request *r, const cover *b, const columns *c, pe_graph_job *j,
+                                  posenc_error *err)
+{
+    const svd *p = r->params;
+    const int64_t at = j->graph * p->k;
+    double *residuals = (double *)pe_tensor(j->out, "residuals")->data + at;
+    uint8_t *determined = (uint8_t *)pe_tensor(j->out, "determined")->data + at;
+    posenc_tensor *values = pe_tensor(j->out, "singular_values");
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < p->k && !st; i++) {
+        const bool there = i < c->count;
+        const double value = i >= j->n ? (double)NAN : there ? ldexp(c->sigma[i], b->exponent) : 0;
+        residuals[i] = i >= j->n ? (double)NAN : there ? ldexp(c->residual[i], b->exponent) * sqrt(2) : 0;
+        determined[i] = i < j->n && (!there || c->determined[i]);
+        st = pe_store(values, at + i, &value, 1, &j->pace, err);
+    }
+    return st;
+}
+
+static posenc_status write_rows(const posenc_request *r, const cover *b, const columns *c, pe_graph_job *j,
+                                posenc_error *err)
+{
+    const svd *p = r->params;
+    const int64_t n = j->n, m = p->k < n ? p->k : n;
+    posenc_status st = PE_OK;
+    double *row = malloc((size_t)(2 * p->k) * sizeof *row), *scale = malloc((size_t)p->k * sizeof *scale);
+    if (!row || !scale)
+        st = pe_no_memory("memory", err);
+    for (int64_t i = 0; i < c->count && !st; i++) { /* the root of an odd power of two is not one */
+        const int odd = b->exponent % 2 != 0;
+        scale[i] = ldexp(sqrt(2 * ldexp(c->sigma[i], odd)), (b->exponent - odd) / 2);
+        if (p->random_flip && flip(p, i, n, b->csr.arcs))
+            scale[i] = -scale[i];
+    }
+    for (int64_t u = 0; u < n && !st; u++) {
+        memset(row, 0, (size_t)(2 * p->k) * sizeof *row);
+        for (int64_t i = 0; i < c->count; i++) {
+            row[i] = scale[i] * c->v[i * b->csr.n + b->place[u]] + 0.0; /* no negative zeros */
+            row[m + i] = scale[i] * c->v[i * b->csr.n + b->place[n + u]] + 0.0;
+        }
+        if (!(st = pe_pace_add(&j->pace, 24 * c->count + 2 * p->k)))
+            st = pe_store(pe_tensor(j->out, "encoding"), (j->first + u) * 2 * p->k, row, 2 * p->k, &j->pace, err);
+    }
+    free(row);
+    free(scale);
+    return st;
+}
+
+static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
+{
+    const posenc_request *r = j->request;
+    const svd *p = r->params;
+    int64_t *partial = self, zero_edges = 0;
+    if (!p->padding && j->n < p->k)
+        return pe_invalid(err, "k", posenc_text("%lld", (long long)p->k),
+                          "at most %lld, the number of nodes, with padding=false", (long long)j->n);
+    cover b = { 0 };
+    pe_canonical w = { 0 };
+    columns c = { 0 };
+    posenc_status st = cover_init(&b, p, r->graph, j->graph, &zero_edges, j->ctx, err);
+    if (st)
+        goto done;
+    pe_csr labels = b.csr;
+    labels.weight = b.label;
+    if ((st = pe_canonical_init(&w, &labels, b.begin, b.node, &b.pace, err)))
+        goto done;
+    if ((st = find_columns(&b, p, &w, p->k < j->n ? p->k : j->n, &c, j->ctx, err)))
+        goto done;
+    if ((st = write_values(r, &b, &c, j, err)) || (st = write_rows(r, &b, &c, j, err)))
+        goto done;
+    *partial += c.partial;
+    if (zero_edges && !r->graph->batched)
+        pe_warn(j->out, "%lld edge%s of weight 0 left out", (long long)zero_edges, zero_edges == 1 ? "" : "s");
+done:
+    free(c.memory);
+    pe_canonical_fini(&w);
+    cover_fini(&b);
+    return st;
+}
+
+static posenc_status spoil(pe_graph_job *j, void *self)
+{
+    (void)self;
+    static const char *const once[] = { "singular_values", "residuals", "determined" };
+    posenc_status st = pe_spoil(pe_tensor(j->out, "encoding"), j->first, j->n, &j->pace);
+    for (size_t i = 0; i < PE_LEN(once) && !st; i++)
+        st = pe_spoil(pe_tensor(j->out, once[i]), j->graph, 1, &j->pace);
+    return st;
+}
+
+static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
+{
+    int64_t partial = 0;
+    const pe_graph_task task = { encode, spoil, &partial };
+    posenc_status st = pe_each_graph(r, out, &task, ctx, err);
+    if (!st && partial)
+        pe_warn(out,
+                "a singular value is repeated too often to be computed whole: its columns are singular vectors, but not "
+                "the canonical ones");
+    return st;
+}
+
+const posenc_encoding pe_svd = {
+    .name = "svd",
+    .family = "graph",
+    .title = "Singular vectors of the adjacency matrix",
+    .source =
+        "Hussain et al. 2022, Global self-attention as a replacement for graph convolution, arXiv:2108.03348; DGL svd_pe",
+    .formula = "A = U S V^T, the m = min(k, n) largest: [ U sqrt(S) | V sqrt(S) | 0 ], 2k columns",
+    .example = "k=3",
+    .revision = 1,
+    .input = PE_GRAPH,
+    PE_TABLE(svd, rows),
+    .outputs = outputs,
+    .noutputs = PE_LEN(outputs),
+    .check = check,
+    .shape = shape,
+    .cost = cost,
+    .compute = compute,
+};

@@ -1,0 +1,364 @@
+/* spectrum.c - the components of one graph and their eigenpairs. */
+#include "graph/spectrum.h"
+#include "core/params.h"
+#include "linalg/sort.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const pe_normalization_words[] = { "none", "sym", "rw", NULL };
+const char *const pe_isolated_words[] = { "one", "zero", NULL };
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+void pe_spectrum_fini(pe_spectrum *s)
+{
+    for (int64_t c = 0; s->begin && s->pairs && c < s->csr.ncomponents; c++)
+        if (s->begin[c + 1] - s->begin[c] > 1)
+            pe_pairs_fini(&s->pairs[c]);
+    free(s->pairs);
+    free(s->begin);
+    free(s->node);
+    free(s->place);
+    free(s->unit);
+    free(s->single);
+    free(s->scratch);
+    free(s->null);
+    pe_csr_fini(&s->csr);
+    *s = (pe_spectrum){ 0 };
+}
+
+static double weight(const pe_csr *c, int64_t arc) { return c->weight ? c->weight[arc] : 1; }
+
+/* Very small and very large weights are brought near 1 by a power of two, which rounds nothing: widths of clusters and
+ * bounds of residuals are meant for such, and degrees and their roots stay in range. sym and rw do not see it; the
+ * eigenvalues and residuals of none are scaled back where they are written. */
+posenc_status pe_csr_scale(pe_csr *a, int *exponent, pe_pace *pace)
+{
+    double max = 0;
+    *exponent = 0;
+    posenc_status st = PE_OK;
+    for (int64_t j = 0; a->weight && j < a->arcs && !st; j++) {
+        max = larger(max, fabs(a->weight[j]));
+        st = pe_pace_add(pace, 2);
+    }
+    if (st || max == 0 || (max >= 0.5 && max < 0x1p64))
+        return st;
+    frexp(max, exponent);
+    for (int64_t u = 0; u < a->n && !st; u++) {
+        a->degree[u] = 0;
+        for (int64_t j = a->ptr[u]; j < a->ptr[u + 1]; j++) {
+            a->weight[j] = ldexp(a->weight[j], -*exponent);
+            a->degree[u] += fabs(a->weight[j]);
+        }
+        st = pe_pace_add(pace, 8 * (a->ptr[u + 1] - a->ptr[u]) + 8);
+    }
+    return st;
+}
+
+/* Gives the nodes of component c signs such that every edge joins s_u s_v = sign of its weight; *yes: there are such.
+ * The signs are left in unit, 0 before. */
+static posenc_status balance(pe_spectrum *s, int64_t c, int32_t *queue, bool *yes)
+{
+    const pe_csr *a = &s->csr;
+    posenc_status st;
+    int64_t head = 0, tail = 0;
+    queue[tail++] = s->node[s->begin[c]];
+    s->unit[s->begin[c]] = 1;
+    while (head < tail) {
+        int32_t u = queue[head++];
+        for (int64_t i = a->ptr[u]; i < a->ptr[u + 1]; i++) {
+            double *v = &s->unit[s->place[a->col[i]]],
+                   want = copysign(s->unit[s->place[u]], weight(a, i) * s->unit[s->place[u]]);
+            if (*v == 0) {
+                *v = want;
+                queue[tail++] = a->col[i];
+            } else if (*v != want) {
+                *yes = false;
+                return PE_OK;
+            }
+            if ((st = pe_pace_add(&s->pace, 16)))
+                return st;
+        }
+    }
+    *yes = true;
+    return PE_OK;
+}
+
+/* The null vector of component c:   s D^1/2 1 / ||D^1/2 1||, without D for none. */
+static posenc_status null_vector(pe_spectrum *s, int64_t c, posenc_error *err)
+{
+    const pe_csr *a = &s->csr;
+    posenc_status st = PE_OK;
+    const int64_t begin = s->begin[c], end = s->begin[c + 1];
+    const int32_t first = s->node[begin];
+    double *unit = s->unit;
+    if (end - begin == 1) {
+        double loop = a->ptr[first + 1] > a->ptr[first] ? weight(a, a->ptr[first]) : 0, d = a->degree[first];
+        s->single[c] = s->o.normalization == PE_LAPLACIAN_NONE ? d - loop
+                       : d > 0                                 ? (d - loop) / d
+                                                               : s->o.isolated == PE_ISOLATED_ONE;
+        s->null[c] = s->single[c] == 0;
+        unit[begin] = 1;
+        return pe_pace_add(&s->pace, 24);
+    }
+    s->null[c] = true;
+    if (s->negative) {
+        int32_t *queue = malloc((size_t)(end - begin) * sizeof *queue);
+        if (!queue)
+            return pe_no_memory("memory", err);
+        st = balance(s, c, queue, &s->null[c]);
+        free(queue);
+    }
+    double sum = 0;
+    for (int64_t i = begin; i < end && !st; i++) {
+        double d = s->o.normalization == PE_LAPLACIAN_NONE ? 1 : a->degree[s->node[i]];
+        unit[i] = s->negative ? copysign(sqrt(d), unit[i]) : sqrt(d);
+        sum += d;
+        st = pe_pace_add(&s->pace, 12);
+    }
+    double scale = sqrt(sum);
+    for (int64_t i = begin; i < end && !st; i++) {
+        unit[i] /= scale;
+        st = pe_pace_add(&s->pace, 6);
+    }
+    return st;
+}
+
+posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_t **place, pe_pace *pace, posenc_error *err)
+{
+    const size_t n = (size_t)c->n + 1, nc = (size_t)c->ncomponents + 1;
+    posenc_status st = PE_OK;
+    int64_t *b = *begin = calloc(nc + 1, sizeof *b); /* b[k + 1]: next free place of component k */
+    *node = malloc(n * sizeof **node);
+    *place = malloc(n * sizeof **place);
+    if (!b || !*node || !*place)
+        return pe_no_memory("memory", err);
+    for (int64_t v = 0; v < c->n && !st; v++) {
+        b[c->component[v] + 2]++;
+        st = pe_pace_add(pace, 8);
+    }
+    for (size_t k = 0; k + 2 <= nc && !st; k++) {
+        b[k + 2] += b[k + 1];
+        st = pe_pace_add(pace, 4);
+    }
+    for (int64_t v = 0; v < c->n && !st; v++) {
+        int64_t at = b[c->component[v] + 1]++;
+        (*node)[at] = (int32_t)v;
+        (*place)[v] = (int32_t)at;
+        st = pe_pace_add(pace, 16);
+    }
+    return st;
+}
+
+posenc_status pe_spectrum_init(pe_spectrum *s, const pe_spectrum_options *o, const posenc_graph *graph, int64_t g,
+                               posenc_context *ctx, posenc_error *err)
+{
+    s->o = *o;
+    s->pace = (pe_pace){ .ctx = ctx, .left = PE_PACE_STEPS };
+    posenc_status st = pe_csr_build(graph, g, &o->edges, &s->csr, ctx, err);
+    if (st || (st = pe_csr_scale(&s->csr, &s->exponent, &s->pace)))
+        return st;
+    const pe_csr *a = &s->csr;
+    size_t n = (size_t)a->n + 1, nc = (size_t)a->ncomponents + 1;
+    if ((st = pe_places(a, &s->begin, &s->node, &s->place, &s->pace, err)))
+        return st;
+    s->unit = calloc(n, sizeof *s->unit);
+    s->single = calloc(nc, sizeof *s->single);
+    s->scratch = calloc(n, sizeof *s->scratch);
+    s->null = calloc(nc, sizeof *s->null);
+    s->pairs = calloc(nc, sizeof *s->pairs);
+    if (!s->unit || !s->single || !s->scratch || !s->null || !s->pairs)
+        return pe_no_memory("memory", err);
+    for (int64_t v = 0; v < a->n && !st; v++) {
+        for (int64_t i = a->ptr[v]; i < a->ptr[v + 1] && (o->edges.self_loops == PE_LOOPS_KEEP || a->weight); i++) {
+            s->loops = s->loops || a->col[i] == v;
+            s->negative = s->negative || weight(a, i) < 0;
+        }
+        st = pe_pace_add(&s->pace, 4 * (a->ptr[v + 1] - a->ptr[v]) + 4);
+    }
+    for (int64_t c = 0; c < a->ncomponents && !st; c++)
+        st = null_vector(s, c, err);
+    return st;
+}
+
+posenc_status pe_spectrum_part(pe_spectrum *s, int64_t c, pe_part *out, posenc_error *err)
+{
+    const pe_csr *a = &s->csr;
+    const int64_t begin = s->begin[c], n = s->begin[c + 1] - begin;
+    *out = (pe_part){ .m = { .n = n,
+                             .ptr = a->ptr,
+                             .col = a->col,
+                             .weight = a->weight,
+                             .degree = a->degree,
+                             .normalized = s->o.normalization != PE_LAPLACIAN_NONE,
+                             .kernel = s->null[c] ? s->unit + begin : NULL } };
+    if (a->ncomponents == 1 && !s->loops)
+        return PE_OK;
+
+    posenc_status st = PE_OK;
+    int64_t arcs = 0, listed = 0;
+    for (int64_t i = 0; i < n; i++) {
+        listed += a->ptr[s->node[begin + i] + 1] - a->ptr[s->node[begin + i]];
+        if ((st = pe_pace_add(&s->pace, 8)))
+            return st;
+    }
+    int64_t *ptr = calloc((size_t)n + 1, sizeof *ptr);
+    int32_t *col = malloc((size_t)listed * sizeof *col);
+    double *w = a->weight ? malloc((size_t)listed * sizeof *w) : NULL, *degree = malloc((size_t)n * sizeof *degree);
+    double *diagonal = s->loops ? malloc((size_t)n * sizeof *diagonal) : NULL;
+    void *memory[] = { ptr, col, w, degree, diagonal };
+    memcpy(out->memory, memory, sizeof memory);
+    if (!ptr || !col || (a->weight && !w) || !degree || (s->loops && !diagonal)) {
+        st = pe_no_memory("memory", err);
+        goto done;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int32_t v = s->node[begin + i];
+        double loop = 0;
+        for (int64_t j = a->ptr[v]; j < a->ptr[v + 1]; j++) {
+            if (a->col[j] == v) {
+                loop = weight(a, j);
+                continue;
+            }
+            if (w)
+                w[arcs] = a->weight[j];
+            col[arcs++] = (int32_t)(s->place[a->col[j]] - begin);
+        }
+        if ((st = pe_pace_add(&s->pace, 12 * (a->ptr[v + 1] - a->ptr[v]) + 16)))
+            goto done;
+        ptr[i + 1] = arcs;
+        degree[i] = a->degree[v];
+        if (diagonal)
+            diagonal[i] = out->m.normalized ? (degree[i] - loop) / degree[i] : degree[i] - loop;
+    }
+    out->m.ptr = ptr;
+    out->m.col = col;
+    out->m.weight = w;
+    out->m.degree = degree;
+    out->m.diagonal = diagonal;
+done:
+    if (st)
+        pe_part_fini(out);
+    return st;
+}
+
+void pe_part_fini(pe_part *p)
+{
+    for (size_t i = 0; i < PE_LEN(p->memory); i++)
+        free(p->memory[i]);
+    *p = (pe_part){ 0 };
+}
+
+int64_t pe_spectrum_extra(int64_t n)
+{
+    int64_t fits = (1 << 23) / (n ? n : 1);
+    return n <= 1024 ? n : fits < 32 ? 32 : fits < 256 ? fits : 256;
+}
+
+posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err)
+{
+    pe_part part;
+    posenc_status st = pe_spectrum_part(s, c, &part, err);
+    if (!st)
+        st = pe_component_pairs(&part.m, want, pe_spectrum_extra(part.m.n), s->o.tol, s->o.max_iter, s->o.solver,
+                                &s->pairs[c], ctx, err);
+    pe_part_fini(&part);
+    return st;
+}
+
+/* ---- pairs of several components ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    const pe_eigenpair *x = a, *y = b;
+    if (x->value != y->value)
+        return x->value < y->value ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+int pe_eigenpair_by_order(const void *a, const void *b)
+{
+    const pe_eigenpair *x = a, *y = b;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+posenc_status pe_spectrum_list(pe_spectrum *s, int64_t c0, int64_t c1, pe_eigenpair **out, int64_t *n, posenc_error *err)
+{
+    int64_t total = 0, m = 0, zeros = 0;
+    posenc_status st = PE_OK;
+    for (int64_t c = c0; c < c1 && !st; c++) {
+        total += 1 + s->pairs[c].count;
+        st = pe_pace_add(&s->pace, 8);
+    }
+    if (st)
+        return st;
+    pe_eigenpair *e = malloc((size_t)(total + 1) * sizeof *e), *other = NULL;
+    if (!e)
+        return pe_no_memory("memory", err);
+    for (int64_t c = c0; c < c1 && !st; c++) {
+        if (s->null[c]) {
+            e[m] = (pe_eigenpair){ 0, c, m, s->unit + s->begin[c] };
+            m++;
+        }
+        st = pe_pace_add(&s->pace, 16);
+    }
+    zeros = m;
+    for (int64_t c = c0; c < c1 && !st; c++) {
+        const pe_pairs *q = &s->pairs[c];
+        if (s->begin[c + 1] - s->begin[c] == 1 && !s->null[c]) {
+            e[m] = (pe_eigenpair){ s->single[c], c, m, s->unit + s->begin[c] };
+            m++;
+        }
+        st = pe_pace_add(&s->pace, 16 + 16 * q->count);
+        for (int64_t j = 0; j < q->count; j++, m++)
+            e[m] = (pe_eigenpair){ q->values[j] > 0 ? q->values[j] : 0, c, m, q->vectors + j * q->n };
+    }
+    if (!st && !(other = malloc((size_t)(m - zeros + 1) * sizeof *e)))
+        st = pe_no_memory("memory", err);
+    if (!st)
+        st = pe_sort(m - zeros, sizeof *e, e + zeros, other, by_value, &s->pace);
+    free(other);
+    if (st) {
+        free(e);
+        return st;
+    }
+    *out = e;
+    *n = m;
+    return PE_OK;
+}
+
+posenc_status pe_spectrum_residual(pe_spectrum *s, const double *v, double lambda, int64_t n, int64_t origin, double *out)
+{
+    const pe_csr *a = &s->csr;
+    posenc_status st = PE_OK;
+    double *z = s->scratch;
+    const bool normalized = s->o.normalization != PE_LAPLACIAN_NONE;
+    double sum = 0, size = 0;
+    for (int64_t i = 0; i < n && !st; i++) {
+        int32_t u = s->node[origin + i];
+        double d = a->degree[u];
+        z[u] = normalized && d > 0 ? v[i] / sqrt(d) : v[i];
+        size += z[u] * z[u];
+        st = pe_pace_add(&s->pace, 16);
+    }
+    for (int64_t i = 0; i < n && !st; i++) {
+        int32_t u = s->node[origin + i];
+        double d = a->degree[u], y = 0;
+        for (int64_t j = a->ptr[u]; j < a->ptr[u + 1]; j++)
+            y += weight(a, j) * z[a->col[j]];
+        if (!normalized)
+            y = d * v[i] - y - lambda * v[i];
+        else if (d > 0)
+            y = v[i] - y / sqrt(d) - lambda * v[i];
+        else
+            y = (s->o.isolated == PE_ISOLATED_ONE) * v[i] - lambda * v[i];
+        if (s->o.normalization == PE_LAPLACIAN_RW && d > 0)
+            y /= sqrt(d);
+        sum += y * y;
+        st = pe_pace_add(&s->pace, 6 * (a->ptr[u + 1] - a->ptr[u]) + 16);
+    }
+    *out = s->o.normalization == PE_LAPLACIAN_RW ? sqrt(sum) / sqrt(size) : sqrt(sum);
+    return st;
+}

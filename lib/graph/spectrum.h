@@ -1,0 +1,87 @@
+/* spectrum.h - one graph taken apart into components: exact null vectors, and eigenpairs as far as they are asked for.
+ *
+ *     pe_spectrum s = { 0 };
+ *     st = pe_spectrum_init(&s, &options, graph, g, ctx, err);
+ *     st = st ? st : pe_spectrum_solve(&s, c, want, ctx, err);        for each component c of more than one node
+ *     pe_spectrum_fini(&s);
+ *
+ * Everything follows from the one graph: neither its place in a batch nor the order of its edge list shows.
+ * Not thread-safe: each call has its own. Memory is malloc'ed and held until pe_spectrum_fini. */
+#ifndef PE_SPECTRUM_H
+#define PE_SPECTRUM_H
+
+#include "core/graph.h"
+#include "core/pace.h"
+#include "linalg/linalg.h"
+
+/* none  L = D - A          sym  L = I - D^-1/2 A D^-1/2          rw  L = I - D^-1 A, which has the eigenvalues of sym */
+enum { PE_LAPLACIAN_NONE, PE_LAPLACIAN_SYM, PE_LAPLACIAN_RW };
+enum { PE_ISOLATED_ONE, PE_ISOLATED_ZERO }; /* the diagonal of sym and rw at a node without edges */
+extern const char *const pe_normalization_words[], *const pe_isolated_words[];
+
+typedef struct pe_spectrum_options {
+    pe_csr_options edges;
+    int normalization, isolated;
+    double tol;       /* of residuals, as in pe_component_pairs */
+    int64_t max_iter; /* 0: the default */
+    pe_solver solver;
+} pe_spectrum_options;
+
+typedef struct pe_spectrum {
+    pe_spectrum_options o;
+    pe_csr csr;            /* rw is solved as sym */
+    int64_t *begin;        /* (components + 1) component c has the places begin[c] .. begin[c + 1] - 1 */
+    int32_t *node, *place; /* (n) node at a place and back; ascending within a component */
+    double *unit;    /* (n) by place: each component's null vector; for an isolated node or a lone loop its unit vector */
+    double *single;  /* (components) the eigenvalue of a component of one node */
+    bool *null;      /* (components) whether there is a null vector */
+    pe_pairs *pairs; /* (components) the rest, as far as asked for */
+    double *scratch; /* (n) */
+    bool loops, negative;
+    int exponent; /* the weights in csr are the client's times 2^-exponent: so are eigenvalues and residuals of none */
+    pe_pace pace;
+} pe_spectrum;
+
+posenc_status pe_spectrum_init(pe_spectrum *s, const pe_spectrum_options *o, const posenc_graph *graph, int64_t g,
+                               posenc_context *ctx, posenc_error *err);
+void pe_spectrum_fini(pe_spectrum *s);
+
+/* A component (of two nodes or more) as a matrix of its own, rows in the order of places. */
+typedef struct pe_part {
+    pe_component m;  /* kernel: the null vector, in s */
+    void *memory[5]; /* what m does not borrow from s */
+} pe_part;
+posenc_status pe_spectrum_part(pe_spectrum *s, int64_t c, pe_part *out, posenc_error *err);
+void pe_part_fini(pe_part *p);
+
+/* The `want` smallest pairs of component c beside its null vector, and what completes the last one's cluster. */
+posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err);
+/* Pairs beyond `want` that complete a cluster: all that a small component has. A large star has an eigenvalue of
+ * multiplicity n - 2: there the cluster stays incomplete. */
+int64_t pe_spectrum_extra(int64_t n);
+
+/* One known eigenpair. */
+typedef struct pe_eigenpair {
+    double value;
+    int64_t component, order; /* order: null vectors by component, then the others by component and value */
+    double *v;                /* (nodes of the component), borrowed from s */
+} pe_eigenpair;
+/* All pairs known of the components c0 .. c1 - 1: null vectors, then the others ascending. malloc'ed. */
+posenc_status pe_spectrum_list(pe_spectrum *s, int64_t c0, int64_t c1, pe_eigenpair **out, int64_t *n, posenc_error *err);
+/* For pe_sort: back to the order of components. */
+int pe_eigenpair_by_order(const void *a, const void *b);
+/* Whether a <= b are neighbours of one cluster. */
+static inline bool pe_same_cluster(double a, double b) { return b - a < pe_cluster_gap(b); }
+
+/* ||L v - lambda v|| of a unit vector v of sym or none over n places from `origin` on; for rw of D^-1/2 v, scaled to 1. */
+posenc_status pe_spectrum_residual(pe_spectrum *s, const double *v, double lambda, int64_t n, int64_t origin, double *out);
+
+/* The nodes of c by component, ascending within each: component k has the places begin[k] .. begin[k + 1] - 1; node stands
+ * at a place, place is its inverse. malloc'ed, also where it fails. */
+posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_t **place, pe_pace *pace, posenc_error *err);
+
+/* Scales weights so that the largest is near 1, by a power of two, where it is below 0.5 or at least 2^64; the degrees
+ * follow. *exponent: the weights are the former ones times 2^-exponent. */
+posenc_status pe_csr_scale(pe_csr *c, int *exponent, pe_pace *pace);
+
+#endif
