@@ -375,7 +375,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
             row[t] *= gain(p, p->kernel_times.v[t]);
         st = pe_pace_add(&j->pace, p->space_dim > 0 ? 1500 * k.ntimes : 1);
         if (!st)
-            st = pe_store(out, (j->first + k.s.node[i]) * k.ntimes, row, k.ntimes, &j->pace, err);
+            st = pe_graph_store(out, (j->first + k.s.node[i]) * k.ntimes, row, k.ntimes, &j->pace, err);
     }
     if (!st && k.s.csr.zero_edges && !j->request->graph->batched)
         pe_warn(j->out, "%lld edge%s of weight 0 left out", (long long)k.s.csr.zero_edges,

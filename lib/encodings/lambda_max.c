@@ -227,7 +227,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         top.value = ldexp(top.value, s.exponent);
         top.residual = ldexp(top.residual, s.exponent);
     }
-    if ((st = pe_store(pe_tensor(j->out, "lambda_max"), j->graph, &top.value, 1, &j->pace, err)))
+    if ((st = pe_graph_store(pe_tensor(j->out, "lambda_max"), j->graph, &top.value, 1, &j->pace, err)))
         goto done;
     ((double *)pe_tensor(j->out, "residuals")->data)[j->graph] = top.residual;
     if (s.csr.zero_edges && !j->request->graph->batched)

@@ -374,7 +374,7 @@ static posenc_status write_rows(const magnetic_laplacian *p, const answer *o, co
         if (p->skip == SKIP_PER_COMPONENT) {
             for (int64_t j = 0; j < k; j++)
                 o->row[j] = j < count ? c->value[j] : (double)NAN;
-            st = pe_store(o->values, at, o->row, k, pace, err);
+            st = pe_graph_store(o->values, at, o->row, k, pace, err);
         }
         if (!st)
             st = pe_pace_add(pace, 32 * k + 16);
@@ -403,7 +403,7 @@ static posenc_status write_summary(const magnetic_laplacian *p, const answer *o,
         return PE_OK;
     for (int64_t j = 0; j < k; j++)
         o->row[j] = j < count ? c->value[j] : (double)NAN;
-    return pe_store(o->values, at, o->row, k, pace, err);
+    return pe_graph_store(o->values, at, o->row, k, pace, err);
 }
 
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)

@@ -416,7 +416,7 @@ static posenc_status write_values(const posenc_request *r, const cover *b, const
         const double value = i >= j->n ? (double)NAN : there ? ldexp(c->sigma[i], b->exponent) : 0;
         residuals[i] = i >= j->n ? (double)NAN : there ? ldexp(c->residual[i], b->exponent) * sqrt(2) : 0;
         determined[i] = i < j->n && (!there || c->determined[i]);
-        st = pe_store(values, at + i, &value, 1, &j->pace, err);
+        st = pe_graph_store(values, at + i, &value, 1, &j->pace, err);
     }
     return st;
 }
@@ -443,7 +443,7 @@ static posenc_status write_rows(const posenc_request *r, const cover *b, const c
             row[m + i] = scale[i] * c->v[i * b->csr.n + b->place[n + u]] + 0.0;
         }
         if (!(st = pe_pace_add(&j->pace, 24 * c->count + 2 * p->k)))
-            st = pe_store(pe_tensor(j->out, "encoding"), (j->first + u) * 2 * p->k, row, 2 * p->k, &j->pace, err);
+            st = pe_graph_store(pe_tensor(j->out, "encoding"), (j->first + u) * 2 * p->k, row, 2 * p->k, &j->pace, err);
     }
     free(row);
     free(scale);

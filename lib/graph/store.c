@@ -15,7 +15,7 @@ double pe_dtype_max(posenc_dtype t)
     }
 }
 
-posenc_status pe_store(posenc_tensor *t, int64_t at, const double *v, int64_t n, pe_pace *pace, posenc_error *err)
+posenc_status pe_graph_store(posenc_tensor *t, int64_t at, const double *v, int64_t n, pe_pace *pace, posenc_error *err)
 {
     enum { CHUNK = 4096 };
     posenc_status st = PE_OK;

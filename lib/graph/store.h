@@ -1,15 +1,15 @@
 /* store.h - how a graph encoding hands its numbers over: rounding that refuses overflow, and the limit of dense answers.
  *
  * Pure functions; any thread. */
-#ifndef PE_STORE_H
-#define PE_STORE_H
+#ifndef PE_GRAPH_STORE_H
+#define PE_GRAPH_STORE_H
 
 #include "core/pace.h"
 #include "core/params.h"
 
 /* Rounds n values into t from element `at` on. INVALID, naming the weights, where one is finite but not in t's dtype: NaN
  * stands for what does not exist and passes. */
-posenc_status pe_store(posenc_tensor *t, int64_t at, const double *v, int64_t n, pe_pace *pace, posenc_error *err);
+posenc_status pe_graph_store(posenc_tensor *t, int64_t at, const double *v, int64_t n, pe_pace *pace, posenc_error *err);
 
 /* The largest finite number of a floating dtype. */
 double pe_dtype_max(posenc_dtype t);
