@@ -62,12 +62,12 @@ X(laplacian)
 /*! X(magnetic_laplacian) */
 /*! X(laplacian_matrix) */
 /*! X(lambda_max) */
-/*! X(random_walk) */
+X(random_walk)
 /*! X(personalized_pagerank) */
 /*! X(heat_kernel) */
 /*! X(electrostatic) */
-/*! X(degree) */
-/*! X(local_degree_profile) */
+X(degree)
+X(local_degree_profile)
 /*! X(shortest_path) */
 /*! X(anchor_distance) */
 /*! X(weisfeiler_lehman) */
