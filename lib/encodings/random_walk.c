@@ -426,24 +426,13 @@ static posenc_status panel_dot(const walker *w, const double *f, const double *b
     return st;
 }
 
-static posenc_status clear(double *panel, int64_t n, pe_pace *pace)
-{
-    posenc_status st = PE_OK;
-    for (int64_t v = 0; v < n && !st; v += CHUNK) {
-        int64_t rows_here = n - v < CHUNK ? n - v : CHUNK;
-        memset(panel + v * PE_WIDTH, 0, (size_t)(rows_here * PE_WIDTH) * sizeof *panel);
-        st = pe_pace_add(pace, 4 * rows_here);
-    }
-    return st;
-}
-
 /* back (last, 8) of the nodes u .. u + count - 1 */
 static posenc_status walk_panel(const walker *w, int64_t u, int64_t count, double *const f[2], double *const b[2],
                                 double *back)
 {
     posenc_status st = PE_OK;
     int now = 0;
-    if ((st = clear(f[0], w->n, w->pace)) || (!w->reversible && (st = clear(b[0], w->n, w->pace))))
+    if ((st = pe_panel_zero(w->n, f[0], w->pace)) || (!w->reversible && (st = pe_panel_zero(w->n, b[0], w->pace))))
         return st;
     for (int64_t c = 0; c < count; c++) {
         f[0][(u + c) * PE_WIDTH + c] = 1;
@@ -583,7 +572,7 @@ static posenc_status add_probes(const walker *w, tally *t, int64_t c, const doub
 static posenc_status draw(const walker *w, int64_t probe, int64_t count, double *f)
 {
     enum { BLOCK = 256 };
-    posenc_status st = clear(f, w->n, w->pace);
+    posenc_status st = pe_panel_zero(w->n, f, w->pace);
     double u[BLOCK];
     for (int64_t i = 0; i < count && !st; i++)
         for (int64_t v = 0; v < w->n && !st; v += BLOCK) {

@@ -149,3 +149,15 @@ posenc_status pe_sparse_apply(const pe_sparse *m, const double *x, double *y, pe
     }
     return st;
 }
+
+posenc_status pe_panel_zero(int64_t n, double *x, pe_pace *pace)
+{
+    enum { ROWS = 4096 };
+    posenc_status st = PE_OK;
+    for (int64_t v = 0; v < n && !st; v += ROWS) {
+        int64_t rows = n - v < ROWS ? n - v : ROWS;
+        memset(x + v * PE_WIDTH, 0, (size_t)(rows * PE_WIDTH) * sizeof *x);
+        st = pe_pace_add(pace, 4 * rows);
+    }
+    return st;
+}

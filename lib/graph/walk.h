@@ -42,6 +42,9 @@ uint64_t pe_walk_bytes(int64_t nodes, int64_t arcs, bool directed);
 /* y = M x, panels (n, 8); sums ascend by column. */
 posenc_status pe_sparse_apply(const pe_sparse *m, const double *x, double *y, pe_pace *pace);
 
+/* x = 0, a panel */
+posenc_status pe_panel_zero(int64_t n, double *x, pe_pace *pace);
+
 /* [ns] of pe_sparse_apply, roughly. */
 static inline double pe_sparse_apply_ns(double n, double arcs) { return 5 * n + 3 * arcs; }
 
