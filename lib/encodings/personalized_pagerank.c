@@ -192,7 +192,7 @@ static double rows_ns(const pagerank *p, bool pushed, double nrows, double n, do
     if (!pushed)
         return ceil(nrows / PE_WIDTH) * (double)terms(p->alpha) * pe_sparse_apply_ns(n, arcs) + write;
     double reach = 1 / (p->alpha * p->eps), most = (double)terms(p->alpha) * arcs; /* arcs that are walked over */
-    return nrows * 5 * (reach < most ? reach : most) + (p->output == TOPK ? 0 : write);
+    return nrows * 3 * (reach < most ? reach : most) + (p->output == TOPK ? 0 : write);
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
@@ -201,10 +201,11 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const posenc_graph *g = r->graph;
     const bool one_way = g->directed && p->normalization != SYM, pushed = pe_given(r, "eps");
     *out = (posenc_cost){ .ns = 500 };
-    for (size_t i = 0; i < p->sources.n && by_sources(p); i++) {
+    for (size_t i = 0; i < p->sources.n && by_sources(p); i++) { /* of one graph: eight make a panel */
         const int64_t s = graph_of(g, p->sources.v[i]);
         const double m = (double)(g->arc_ptr[s + 1] - g->arc_ptr[s]);
-        out->ns += 100 + rows_ns(p, pushed, g->ngraphs == 1 ? 0.125 : 1, nodes_in(g, s), one_way ? m : 2 * m);
+        if (g->batched || i % PE_WIDTH == 0 || pushed)
+            out->ns += 100 + rows_ns(p, pushed, 1, nodes_in(g, s), one_way ? m : 2 * m);
     }
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const int64_t n = g->ptr[i + 1] - g->ptr[i], m = g->arc_ptr[i + 1] - g->arc_ptr[i];

@@ -154,7 +154,7 @@ static int64_t advances(int64_t t, bool reversible) { return reversible ? (t + 1
 
 static double panels_ns(double n, double arcs, int64_t t, bool reversible)
 {
-    return ceil(n / PE_WIDTH) * ((double)advances(t, reversible) * pe_sparse_apply_ns(n, arcs) + (double)t * 8 * n);
+    return ceil(n / PE_WIDTH) * ((double)advances(t, reversible) * pe_sparse_apply_ns(n, arcs) + (double)t * 3 * n);
 }
 
 /* From sizes alone balls can only be guessed: as in a tree of the mean degree. */
