@@ -22,7 +22,7 @@
  * The library opens no file and no socket, starts no thread, prints nothing. Little-endian hosts only.
  *
  * Contents: 1 statuses and errors  2 tensors  3 arenas  4 parameters  5 graphs  6 encodings  7 requests
- *           8 one call  9 containers  10 words about the tables */
+ *           8 one call  9 containers  10 words about the tables  11 model configurations */
 #ifndef POSENC_H
 #define POSENC_H
 
@@ -437,6 +437,41 @@ char *posenc_describe(const posenc_encoding *e); /* the descriptor with a JSON S
 char *posenc_describe_all(void);                 /* {"encodings": [...]} */
 /* The nearest of n names by edit distance, NULL when none is near. */
 const char *posenc_nearest(const char *name, const char *(*at)(const void *list, size_t i), const void *list, size_t n);
+
+/* ---- 11. model configurations --------------------------------------------------------------------------------- */
+
+/* What a model's positions ask for: from a HuggingFace config.json (or that of a diffusers model) to requests. */
+typedef struct posenc_resolved {
+    const char *layer_type;  /* "all", or the configuration's word: "full_attention", "vision", "decoder", ... */
+    const char *encoding;    /* an encoding's name; "none": these layers use no positions; "conv_position": a convolution */
+    const char *params_json; /* an object, as posenc_request_json reads it; positions and lengths are the caller's to add */
+    const char *needs_json;  /* an object: what only the caller has ("table_shape", "first_position", "timesteps", ...) */
+    const char *note;        /* for people; "" */
+    const int64_t *layer;    /* (nlayers) numbers from 0; NULL: all layers of that tower, or their number is not known */
+    size_t nlayers;
+    bool complete; /* the params alone make a request that can be computed */
+} posenc_resolved;
+
+typedef struct posenc_default {
+    const char *path, *value_json; /* "text_config.rope_theta", "10000" */
+} posenc_default;
+
+typedef struct posenc_resolution { /* lives in the arena that it was made in */
+    const char *model_type;        /* NULL: the configuration names none */
+    const posenc_resolved *request;
+    size_t nrequests;
+    const posenc_default *default_used; /* what the peer's class fills in and the configuration does not say */
+    size_t ndefaults;
+    const char *const *warning;
+    size_t nwarnings;
+} posenc_resolution;
+
+/* Every request is checked by its encoding. INVALID with the path of each field that contradicts another or lacks
+ * ("rope_scaling.factor"; "$": the document does not parse), LIMIT over 2 MiB, BUSY. */
+posenc_status posenc_resolve_config(const char *json, size_t n, posenc_arena *a, posenc_resolution *out, posenc_error *err);
+/* {"model_type","requests":[{"layer_type","layers","encoding","params","needs","note"}],"defaults_used","warnings"},
+ * malloc'ed; NULL: no memory. */
+char *posenc_resolution_json(const posenc_resolution *r);
 
 #ifdef __cplusplus
 }

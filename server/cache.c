@@ -476,11 +476,11 @@ bool pe_cache_leave(pe_cache *c, pe_waiter *w)
     return f != NULL;
 }
 
-pe_waiter *pe_cache_publish(pe_cache *c, pe_flight *f, pe_entry *e, bool keep)
+pe_waiter *pe_cache_publish(pe_cache *c, pe_flight *f, pe_entry *e)
 {
     uint64_t hash = hash_of(f->digest);
     shard *s = shard_of(c, hash);
-    node *n = e && keep && e->size <= c->budget ? calloc(1, sizeof *n) : NULL;
+    node *n = e && e->size <= c->budget ? calloc(1, sizeof *n) : NULL;
     if (n)
         set_resident(e, true);
     pthread_mutex_lock(&s->lock);

@@ -80,9 +80,9 @@ pe_cache_answer pe_cache_begin(pe_cache *c, const char *digest, pe_waiter *w, pe
 pe_entry *pe_cache_get(pe_cache *c, const char *digest, bool count); /* counted, or NULL; count: it is a use */
 /* w no longer waits. False: it was not waiting any more (published already). The last one to leave stops the flight. */
 bool pe_cache_leave(pe_cache *c, pe_waiter *w);
-/* Ends the flight: later askers find `e` (NULL: a failure, they compute anew; keep false: not worth keeping).
+/* Ends the flight: later askers find `e` (NULL: a failure, they compute anew).
  * Returns the waiters, linked by next, each with flight NULL; frees the flight. The caller keeps its reference to e. */
-pe_waiter *pe_cache_publish(pe_cache *c, pe_flight *f, pe_entry *e, bool keep);
+pe_waiter *pe_cache_publish(pe_cache *c, pe_flight *f, pe_entry *e);
 
 /* Room for a computation: evicts until resident + pinned + reserved fits the budget. False: it does not fit now. */
 bool pe_cache_reserve(pe_cache *c, uint64_t bytes);

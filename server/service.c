@@ -20,7 +20,6 @@
 #define IN_PLACE_NS 50e3  /* cheaper than a hand-over to another thread */
 #define LONG_NS 100e6     /* from here a job may not take the last thread */
 #define SMALL_INPUT 65536 /* [bytes] of input that are not worth counting */
-#define KEEP_NS 2e3       /* below, recomputing is as cheap as a hit */
 
 struct pe_service {
     const pe_config *config;
@@ -270,7 +269,7 @@ static bool finish(work *w, pe_entry *e, const posenc_error *error, double queue
 {
     pe_service *s = w->s;
     bool was_here = false;
-    pe_waiter *next, *list = pe_cache_publish(s->cache, w->flight, e, w->request->r.cost.ns >= KEEP_NS), *texts = NULL;
+    pe_waiter *next, *list = pe_cache_publish(s->cache, w->flight, e), *texts = NULL;
     for (pe_waiter *p = list; p; p = next) {
         pe_call *c = call_of(p);
         next = p->next;

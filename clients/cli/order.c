@@ -175,14 +175,20 @@ static posenc_status take_word(order *o, const char *word, bool *named, posenc_e
     static const struct {
         const char *word;
         command what;
-    } commands[] = { { "list", LIST }, { "describe", DESCRIBE }, { "explain", EXPLAIN }, { "help", HELP } };
+    } commands[] = {
+        { "list", LIST }, { "describe", DESCRIBE }, { "explain", EXPLAIN }, { "resolve", RESOLVE }, { "help", HELP }
+    };
     for (size_t i = 0; !*named && i < sizeof commands / sizeof commands[0]; i++)
         if (!strcmp(word, commands[i].word)) {
             o->what = commands[i].what;
             *named = true;
             return PE_OK;
         }
-    if (o->encoding || o->what == LIST)
+    if (o->what == RESOLVE && !o->config) {
+        o->config = word;
+        return PE_OK;
+    }
+    if (o->encoding || o->what == LIST || o->what == RESOLVE)
         return usage(err, word, "a second word", "--name value or name=value");
     o->encoding = word;
     *named = true;
@@ -192,8 +198,12 @@ static posenc_status take_word(order *o, const char *word, bool *named, posenc_e
 static posenc_status take(order *o, int argc, char **argv, int *i, bool *named, posenc_arena *a, posenc_error *err)
 {
     argument g = split(argv[*i], a);
-    if (!g.flag && !g.value)
-        return take_word(o, g.name, named, err);
+    if (!g.flag && (!g.value || o->what == RESOLVE)) /* a file's name may have any letters */
+        return take_word(o, argv[*i], named, err);
+    if (o->what == RESOLVE && !strcmp(g.name, "json") && !g.value) {
+        o->json = true;
+        return PE_OK;
+    }
     if (!g.flag) {
         o->params[o->nparams++] = (pair){ g.name, g.value };
         return PE_OK;
@@ -244,6 +254,13 @@ posenc_status order_read(int argc, char **argv, posenc_arena *a, order *o, posen
         o->what = HELP;
     if (o->help && !o->encoding)
         o->what = HELP;
+    if (o->what == RESOLVE) {
+        if (!o->config)
+            usage(err, "config", "", "a file: posenc resolve config.json, or - for standard input");
+        if (o->nparams)
+            usage(err, o->params[0].name, o->params[0].value, "--json, --url or --deadline");
+        return err->status;
+    }
     if (o->what == HELP || o->what == VERSION || o->help)
         return err->status;
     if (o->what != LIST && !o->encoding)

@@ -9,7 +9,7 @@
 /* What the command answers to its caller. */
 enum { DONE = 0, FAILED = 1, INVALID = 2, NOT_FOUND = 3, SERVER = 4, TOO_LATE = 5 };
 
-typedef enum command { ENCODE, LIST, DESCRIBE, EXPLAIN, HELP, VERSION } command;
+typedef enum command { ENCODE, LIST, DESCRIBE, EXPLAIN, RESOLVE, HELP, VERSION } command;
 
 typedef struct pair {
     const char *name, *value;
@@ -19,6 +19,8 @@ typedef struct order {
     command what;
     bool help; /* NAME --help */
     const char *encoding;
+    const char *config;    /* resolve: the file, "-": standard input */
+    bool json;             /* resolve: the answer as it is, not the table */
     pair *params, *inputs; /* parameters as typed; tensor parameters and their files */
     size_t nparams, ninputs;
     const char *graph, *weights; /* files */

@@ -3,12 +3,14 @@
  *     order.c   command line -> order          input.c   files -> tensors
  *     local.c   order -> result, in process    remote.c  order -> the same bytes from a server
  *     show.c    what people read               output.c  what programs read
- *     watch.c   Ctrl-C, deadline, progress     json.c    reads JSON in place */
+ *     watch.c   Ctrl-C, deadline, progress     json.c    reads JSON in place
+ *     resolve.c a model's configuration */
 #include "json.h"
 #include "local.h"
 #include "order.h"
 #include "output.h"
 #include "remote.h"
+#include "resolve.h"
 #include "show.h"
 
 #include <stdio.h>
@@ -247,6 +249,7 @@ static int run(job *j)
     case VERSION: puts("posenc " POSENC_VERSION); return DONE;
     case LIST: return list(j);
     case DESCRIBE: return describe(j, o->help);
+    case RESOLVE: return resolve_run(o, j->arena, &j->watch, j->err);
     case ENCODE:
     case EXPLAIN: break;
     }

@@ -70,8 +70,9 @@ static int on_progress(void *user, curl_off_t dt, curl_off_t dn, curl_off_t ut, 
 
 typedef struct exchange {
     const char *url;
-    const char *body; /* safetensors; NULL: GET */
+    const char *body; /* NULL: GET */
     size_t size;
+    bool json; /* the body; otherwise safetensors */
 } exchange;
 
 static struct curl_slist *headers(const exchange *x, double left_s, bool deadline)
@@ -80,7 +81,8 @@ static struct curl_slist *headers(const exchange *x, double left_s, bool deadlin
     struct curl_slist *list = curl_slist_append(NULL, "Expect:");
     const char *key = getenv("POSENC_API_KEY");
     if (x->body)
-        list = curl_slist_append(list, "Content-Type: application/vnd.safetensors");
+        list = curl_slist_append(list,
+                                 x->json ? "Content-Type: application/json" : "Content-Type: application/vnd.safetensors");
     if (deadline) {
         double timeout_s = left_s < 0.001 ? 0.001 : left_s > 86400 ? 86400 : left_s;
         snprintf(line, sizeof line, "Request-Timeout: %.3f", timeout_s);
@@ -288,6 +290,17 @@ int remote_get(const order *o, const char *path, watch *w, answer *out, posenc_e
     put_base(&u, o->url);
     put(&u, path);
     int rc = u.failed ? no_memory(err) : ask(o, &(exchange){ .url = u.s }, w, out, err);
+    free(u.s);
+    return rc;
+}
+
+int remote_post_json(const order *o, const char *path, const char *json, size_t size, watch *w, answer *out,
+                     posenc_error *err)
+{
+    url u = { 0 };
+    put_base(&u, o->url);
+    put(&u, path);
+    int rc = u.failed ? no_memory(err) : ask(o, &(exchange){ u.s, json, size, true }, w, out, err);
     free(u.s);
     return rc;
 }

@@ -19,8 +19,11 @@ typedef struct answer {
     double retry_after_s; /* -1: not said */
 } answer;
 
-/* GET of a path below the server's address. Both return an exit code and put what went wrong into err. */
+/* GET of a path below the server's address. All return an exit code and put what went wrong into err. */
 int remote_get(const order *o, const char *path, watch *w, answer *out, posenc_error *err);
+/* POST of a JSON document to a path below it. */
+int remote_post_json(const order *o, const char *path, const char *json, size_t size, watch *w, answer *out,
+                     posenc_error *err);
 /* The request itself, as `format`; explain: only the words about it. */
 int remote_encode(const order *o, const input *in, posenc_format format, bool explain, posenc_arena *a, watch *w,
                   answer *out, posenc_error *err);

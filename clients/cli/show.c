@@ -15,6 +15,8 @@ void show_usage(void)
         "  posenc describe NAME               the same as JSON, with a JSON Schema\n"
         "  posenc NAME [--param value ...]    compute\n"
         "  posenc explain NAME [...]          what would be computed: parameters, key, digest, shapes, bytes\n"
+        "  posenc resolve config.json         what a model's positions need, by its configuration (- is standard input);\n"
+        "                                     --json: as JSON, each request's params ready to be posted\n"
         "  posenc --version\n"
         "\n"
         "Parameters: --embedding-dim 64, --embedding_dim=64 and embedding_dim=64 are the same.\n"
@@ -207,6 +209,68 @@ void show_explained(js x)
                member(v, "scratch_bytes", b, sizeof b));
     if (js_kind(js_member(x, "cached")))
         printf("cached    %s\n", member(x, "cached", b, sizeof b));
+}
+
+/* "0-2, 4-6, 8": numbers that follow each other are joined. */
+static void show_layers(js list)
+{
+    js v;
+    int64_t first = -1, last = -2, k;
+    const char *sep = "";
+    for (js_walk w = js_begin(list);;) {
+        bool more = js_next(&w, NULL, &v) && js_int(v, &k);
+        if (more && k == last + 1) {
+            last = k;
+            continue;
+        }
+        if (first >= 0) {
+            printf(last > first ? "%s%" PRId64 "-%" PRId64 : "%s%" PRId64, sep, first, last);
+            sep = ", ";
+        }
+        if (!more)
+            return;
+        first = last = k;
+    }
+}
+
+/* name=value, as it is typed; lists without blanks, long ones cut. */
+static void show_assignments(js object)
+{
+    js key, v;
+    char name[80], value[64];
+    for (js_walk w = js_begin(object); js_kind(object) && js_next(&w, &key, &v);) {
+        js_text(v, value, sizeof value);
+        printf("    %s=%s%s\n", js_text(key, name, sizeof name), value, js_size(v) >= sizeof value + 2 ? "..." : "");
+    }
+}
+
+void show_resolution(js x)
+{
+    char a[80], b[80], text[600];
+    js q, key, v;
+    printf("model type  %s\n",
+           js_kind(js_member(x, "model_type")) == '"' ? member(x, "model_type", a, sizeof a) : "not named");
+    for (js_walk w = js_begin(js_member(x, "requests")); js_next(&w, NULL, &q);) {
+        printf("\n%-20s %s", member(q, "layer_type", a, sizeof a), member(q, "encoding", b, sizeof b));
+        if (js_kind(js_member(q, "layers"))) {
+            printf("   layers ");
+            show_layers(js_member(q, "layers"));
+        }
+        printf("\n");
+        show_assignments(js_member(q, "params"));
+        for (js_walk n = js_begin(js_member(q, "needs")); js_next(&n, &key, &v);)
+            printf("    needs %s: %s\n", js_text(key, a, sizeof a), js_text(v, text, sizeof text));
+        if (*member(q, "note", text, sizeof text)) {
+            printf("      ");
+            show_paragraph(text);
+        }
+    }
+    js used = js_member(x, "defaults_used");
+    js_walk d = js_begin(used);
+    if (js_next(&d, &key, &v)) {
+        printf("\nnot in the configuration, filled in by the model's class\n");
+        show_assignments(used);
+    }
 }
 
 void show_tensors(const posenc_tensor *t, size_t n)

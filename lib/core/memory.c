@@ -11,7 +11,7 @@ void *pe_result_memory(size_t size)
     const size_t align = size < 2 * HUGE ? ALIGN : HUGE;
     if (size > (size_t)-1 / 2)
         return NULL;
-    void *p = aligned_alloc(align, (size + ALIGN - 1) & ~(size_t)(ALIGN - 1));
+    void *p = aligned_alloc(align, (size + align - 1) & ~(align - 1)); /* C11: a multiple of the alignment */
     if (p && align == HUGE)
         madvise(p, size & ~(size_t)(HUGE - 1), MADV_HUGEPAGE); /* a hint: small pages do as well */
     return p;

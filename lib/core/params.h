@@ -50,6 +50,8 @@ bool pe_tensor_shaped(const posenc_tensor *t, int rank, const int64_t *shape, co
 /* Whole numbers in min .. max; `words` says which: "0 or 1". */
 bool pe_tensor_integers(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err);
 bool pe_tensor_within(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err);
+/* Elements first .. first + n - 1 as float64 into `out`. */
+void pe_tensor_read(const posenc_tensor *t, int64_t first, size_t n, double *out);
 /* Every element as float64 into `out` (posenc_tensor_count). */
 void pe_tensor_doubles(const posenc_tensor *t, double *out);
 

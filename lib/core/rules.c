@@ -94,8 +94,4 @@ bool pe_tensor_within(const posenc_tensor *t, double min, double max, const char
     return tensor_values(t, min, max, false, words, err);
 }
 
-void pe_tensor_doubles(const posenc_tensor *t, double *out)
-{
-    for (int64_t i = 0, n = posenc_tensor_count(t); i < n; i++)
-        out[i] = posenc_tensor_get(t, i);
-}
+void pe_tensor_doubles(const posenc_tensor *t, double *out) { pe_tensor_read(t, 0, (size_t)posenc_tensor_count(t), out); }

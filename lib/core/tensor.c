@@ -111,7 +111,7 @@ PE_BODY void bfloat16_body(const double *src, uint16_t *dst, size_t n) { narrow_
 PE_KERNEL(float16, float16_body, (const double *src, uint16_t *dst, size_t n), (src, dst, n))
 PE_KERNEL(bfloat16, bfloat16_body, (const double *src, uint16_t *dst, size_t n), (src, dst, n))
 
-static double widen(uint16_t v, int mant, int bias)
+static double wide(uint16_t v, int mant, int bias)
 {
     int top = 2 * bias + 1, e = v >> mant & top, f = v & ((1 << mant) - 1);
     double r;
@@ -157,12 +157,40 @@ double posenc_tensor_get(const posenc_tensor *t, int64_t i)
     switch (t->dtype) {
     case PE_float32: return (double)((const float *)t->data)[i];
     case PE_float64: return ((const double *)t->data)[i];
-    case PE_float16: return widen(((const uint16_t *)t->data)[i], 10, 15);
-    case PE_bfloat16: return widen(((const uint16_t *)t->data)[i], 7, 127);
+    case PE_float16: return wide(((const uint16_t *)t->data)[i], 10, 15);
+    case PE_bfloat16: return wide(((const uint16_t *)t->data)[i], 7, 127);
     case PE_int32: return (double)((const int32_t *)t->data)[i];
     case PE_int64: return (double)((const int64_t *)t->data)[i];
     case PE_uint8: return (double)((const uint8_t *)t->data)[i];
     case PE_NDTYPES: break;
     }
     return 0;
+}
+
+PE_BODY void widen_body(const float *src, double *dst, size_t n)
+{
+    size_t i = 0;
+    for (; i + PE_LANES <= n; i += PE_LANES) {
+        pe_floats f;
+        memcpy(&f, src + i, sizeof f);
+        pe_lanes v = __builtin_convertvector(f, pe_lanes);
+        PE_STORE(dst + i, v, PE_LANES);
+    }
+    for (; i < n; i++)
+        dst[i] = (double)src[i];
+}
+
+PE_KERNEL(widen, widen_body, (const float *src, double *dst, size_t n), (src, dst, n))
+
+void pe_tensor_read(const posenc_tensor *t, int64_t first, size_t n, double *out)
+{
+    if (t->dtype == PE_float64) {
+        if (n)
+            memcpy(out, (const double *)t->data + first, n * sizeof *out);
+    } else if (t->dtype == PE_float32) {
+        widen_paths[pe_simd()]((const float *)t->data + first, out, n);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            out[i] = posenc_tensor_get(t, first + (int64_t)i);
+    }
 }

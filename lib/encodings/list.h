@@ -1,49 +1,49 @@
 /* list.h - every encoding, in the order of the documentation. Included by registry.c only. */
 /* absolute */
 X(sinusoidal)
-/*! X(timestep) */
-/*! X(continuous_sinusoidal) */
+X(timestep)
+X(continuous_sinusoidal)
 X(learned)
 X(learned_extend)
-/*! X(random_fourier) */
-/*! X(random_sinusoidal) */
+X(random_fourier)
+X(random_sinusoidal)
 X(axial)
-/*! X(hierarchical) */
-/*! X(time2vec) */
-/*! X(continuous_mlp) */
-/*! X(position_ids) */
-/*! X(chunk_position_ids) */
+X(hierarchical)
+X(time2vec)
+X(continuous_mlp)
+X(position_ids)
+X(chunk_position_ids)
 /* grid */
-/*! X(sinusoidal_2d) */
-/*! X(sinusoidal_3d) */
-/*! X(fourier_grid) */
-/*! X(detr_sine) */
-/*! X(box_sine) */
+X(sinusoidal_2d)
+X(sinusoidal_3d)
+X(fourier_grid)
+X(detr_sine)
+X(box_sine)
 X(vit_resize)
 X(vit_resize_naflex)
-/*! X(fractional_patch_index) */
+X(fractional_patch_index)
 X(vision_interpolation)
-/*! X(vision_position_ids) */
+X(vision_position_ids)
 /* rotary */
-/*! X(rope) */
-/*! X(rope_2d) */
-/*! X(rope_nd) */
-/*! X(rope_2d_mixed) */
-/*! X(mrope) */
-/*! X(mrope_index) */
-/*! X(xpos) */
-/*! X(rope_apply) */
-/*! X(rope_permute) */
-/*! X(attention_temperature) */
-/*! X(no_rope_layers) */
+X(rope)
+X(rope_2d)
+X(rope_nd)
+X(rope_2d_mixed)
+X(mrope)
+X(mrope_index)
+X(xpos)
+X(rope_apply)
+X(rope_permute)
+X(attention_temperature)
+X(no_rope_layers)
 /* relative */
-/*! X(alibi) */
+X(alibi)
 X(alibi_slopes)
 X(t5_bucket)
 X(t5_bias)
 X(t5_bucket_prophetnet)
 X(shaw_relative_index)
-/*! X(relative_sinusoidal) */
+X(relative_sinusoidal)
 X(deberta_relative)
 X(swin_relative_position_index)
 X(swinv2_relative_coords_table)
@@ -52,11 +52,11 @@ X(beit_relative_position_bias)
 X(timm_relative_position_index)
 X(timm_relative_log_coords)
 X(rel_bias_resize)
-/*! X(kerple) */
-/*! X(sandwich) */
-/*! X(fire) */
-/*! X(cope) */
-/*! X(dynamic_position_bias) */
+X(kerple)
+X(sandwich)
+X(fire)
+X(cope)
+X(dynamic_position_bias)
 /* graph */
 X(laplacian)
 /*! X(magnetic_laplacian) */
@@ -75,5 +75,5 @@ X(weisfeiler_lehman)
 /*! X(svd) */
 /*! X(tree) */
 /* use */
-/*! X(combine) */
-/*! X(relative_shift) */
+X(combine)
+X(relative_shift)

@@ -1,6 +1,8 @@
 /* sines.c - columns, frequencies and rows of a sinusoid. */
 #include "sequence/sines.h"
 
+#include "core/elementary.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -40,10 +42,25 @@ pe_ladder pe_sines_ladder(const pe_sines *s)
     };
 }
 
+/* The periods that positions are divided by, each power rounded to float32. */
+static posenc_status periods_float32(const pe_ladder *l, size_t n, pe_dd *period, const posenc_context *ctx)
+{
+    posenc_status st = PE_OK;
+    const double base = (double)(float)(l->top / l->bottom);
+    for (size_t i = 0; i < n && !st; i++) {
+        period[i] = (pe_dd){ (double)(float)pe_pow(base, (double)(float)((double)i / l->steps.hi)), 0 };
+        if (i % 1024 == 1023)
+            st = posenc_poll(ctx);
+    }
+    return st;
+}
+
 posenc_status pe_sines_frequencies(const pe_sines *s, pe_dd *w, const posenc_context *ctx)
 {
     const pe_ladder l = pe_sines_ladder(s);
     const size_t n = pe_sines_columns(s).pairs;
+    if (s->single && s->divide)
+        return periods_float32(&l, n, w, ctx);
     return s->single ? pe_frequencies_float32(&l, s->form, n, w, ctx) : pe_frequencies(&l, n, w, ctx);
 }
 
@@ -65,10 +82,12 @@ double pe_sines_exponent(const pe_sines *s)
 static double single(double v) { return (double)(float)v; }
 
 /* The angle as a float32 peer forms it: position, product and product with scale are each rounded. */
-static pe_dd angle_float32(double position, double w, double scale)
+static pe_dd angle_float32(const pe_sines *s, double position, double w)
 {
+    if (s->divide)
+        return (pe_dd){ (double)((float)position / (float)w), 0 };
     float product = (float)position * (float)w;
-    return (pe_dd){ (double)(product * (float)scale), 0 };
+    return (pe_dd){ (double)(product * (float)s->scale), 0 };
 }
 
 posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *w, pe_dd position, double *row,
@@ -83,7 +102,7 @@ posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *
     for (size_t first = 0; first < c->pairs; first += BLOCK) {
         const size_t n = c->pairs - first < BLOCK ? c->pairs - first : BLOCK;
         for (size_t i = 0; i < n; i++)
-            angle[i] = s->single ? angle_float32(position.hi, w[first + i].hi, s->scale) : pe_dd_mul(w[first + i], position);
+            angle[i] = s->single ? angle_float32(s, position.hi, w[first + i].hi) : pe_dd_mul(w[first + i], position);
         pe_sincos(angle, n, sine, cosine);
         for (size_t i = 0; i < n && s->single; i++) {
             sine[i] = single(sine[i]);

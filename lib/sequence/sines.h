@@ -32,6 +32,8 @@ typedef struct pe_sines {
     double scale;       /* multiplies the angle, in float32 after the product of position and frequency */
     pe_power form;
     bool single; /* frequencies, angles, sines and cosines are each rounded to float32, as float32 peers do */
+    bool divide; /* where `single`: positions are divided by base^(i / steps), as DETR does; shortest and scale are not read
+                  */
 } pe_sines;
 
 /* Columns: pair i has its sine in sin0 + i * step (the last one in last_sine) and its cosine in cos0 + i * step. */

@@ -45,6 +45,7 @@ enum {
     PE_ENCODE_STREAM,
     PE_LIST_ENCODINGS,
     PE_GET_CAPABILITIES,
+    PE_RESOLVE,
     PE_CHECK,
     PE_WATCH,
     PE_REFLECTION,
@@ -158,6 +159,10 @@ bool pe_rpc_serving(pe_rpc *c);      /* false, and the call is over, while the s
 
 void pe_encode_begin(pe_rpc *c);
 void pe_encode_cancelled(pe_rpc *c);
+
+/* ---- resolve.c ---- */
+
+void pe_resolve_begin(pe_rpc *c);
 
 /* ---- health.c ---- */
 

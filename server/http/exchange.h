@@ -4,6 +4,7 @@
  *   routes.c      method and path -> handler; the small answers
  *   read_query.c  query and body -> request and selection
  *   encode.c      the path of an encoding or a result
+ *   resolve.c     the path of a model's configuration
  *   write.c       answers -> libmicrohttpd
  *   problem.c     errors -> problem documents
  *
@@ -94,6 +95,11 @@ struct pe_exchange {
     unsigned char *compressed;
     size_t compressed_size;
 
+    /* a model's configuration: what was made of it on the pool */
+    char *resolved;
+    size_t resolved_size;
+    char *resolved_warnings; /* lines */
+
     /* parking */
     atomic_int turn;
     bool parked;      /* guarded by the door's lock, as the links */
@@ -171,6 +177,10 @@ posenc_status pe_select(pe_exchange *x, const posenc_result *shape); /* names ->
 
 pe_handler pe_run_encoding, pe_run_result;
 
+/* ---- resolve.c ---- */
+
+pe_handler pe_run_resolve;
+
 /* ---- write.c ---- */
 
 enum MHD_Result pe_answer_error(pe_exchange *x); /* x->error by its status, or the refusal */
@@ -179,6 +189,8 @@ posenc_status pe_refuse(pe_exchange *x, int status, const char *code, const char
                         const char *value, const char *allowed);
 /* A short document made for this request: takes `text` (NULL: out of memory). cache_control NULL: no-store. */
 enum MHD_Result pe_answer_text(pe_exchange *x, int status, const char *media, char *text, const char *cache_control);
+/* A container made for this request: x->resolved, which is taken, with its warnings. Not to be stored. */
+enum MHD_Result pe_answer_resolved(pe_exchange *x);
 enum MHD_Result pe_answer_page(pe_exchange *x, const pe_page *page);
 /* x->made of x->entry: 200, 206 or 416. */
 enum MHD_Result pe_answer_result(pe_exchange *x);

@@ -309,6 +309,9 @@ void pe_let_go(pe_exchange *x)
     pe_representation_free(x->own);
     pe_entry_unref(x->entry);
     free(x->compressed);
+    free(x->resolved);
+    free(x->resolved_warnings);
+    x->resolved = x->resolved_warnings = NULL;
     x->own = NULL;
     x->made = NULL;
     x->entry = NULL;

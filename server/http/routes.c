@@ -22,6 +22,8 @@ static const pe_route routes[] = {
     { PE_GET, PE_PUBLIC, false, "/v1/results/{digest}.{ext}", pe_run_result,
       "a result by the digest of its request, while it is cached" },
     { PE_GET, PE_PUBLIC, false, "/v1/results/{digest}/{tensor}.{ext}", pe_run_result, "one tensor of it" },
+    { PE_POST, PE_PUBLIC, false, "/v1/resolve.{ext}", pe_run_resolve,
+      "POST a model's config.json: the requests its positions need (json), or their tensors (npz, safetensors)" },
     { PE_GET, PE_PUBLIC, false, "/v1/capabilities", capabilities,
       "limits in force, encodings and revisions, dtypes, formats, build" },
     { PE_GET, PE_EVERYWHERE, true, "/livez", livez, "200 while the server's loops turn" },
@@ -71,7 +73,8 @@ static void refuse_path(pe_exchange *x)
 
 static void refuse_method(pe_exchange *x, unsigned methods)
 {
-    snprintf(x->allow, sizeof x->allow, "GET, HEAD%s", methods & PE_POST ? ", POST" : "");
+    snprintf(x->allow, sizeof x->allow, "%s%s%s", methods & PE_GET ? "GET, HEAD" : "",
+             (methods & (PE_GET | PE_POST)) == (PE_GET | PE_POST) ? ", " : "", methods & PE_POST ? "POST" : "");
     pe_refuse(x, 405, "INVALID_ARGUMENT", "METHOD_NOT_ALLOWED", "method", x->method_name, x->allow);
 }
 
@@ -142,6 +145,11 @@ void pe_route_find(pe_exchange *x)
 
 /* ---- pages ---- */
 
+static const char *method_words(const pe_route *r)
+{
+    return r->methods & PE_GET ? r->methods & PE_POST ? "GET, POST" : "GET" : "POST";
+}
+
 static enum MHD_Result index_page(pe_exchange *x)
 {
     char *text = malloc(4096);
@@ -150,8 +158,8 @@ static enum MHD_Result index_page(pe_exchange *x)
         n += (size_t)snprintf(text, 4096, "posencd %s: positional encodings, computed exactly\n\n", POSENC_VERSION);
     for (size_t i = 0; text && i < NROUTES; i++)
         if (served_here(x, &routes[i]) && n < 3900)
-            n += (size_t)snprintf(text + n, 4096 - n, "%-9s %-38s %s\n", routes[i].methods & PE_POST ? "GET, POST" : "GET",
-                                  routes[i].path, routes[i].summary);
+            n += (size_t)snprintf(text + n, 4096 - n, "%-9s %-38s %s\n", method_words(&routes[i]), routes[i].path,
+                                  routes[i].summary);
     if (text)
         snprintf(text + n, 4096 - n,
                  "\n{ext}: json npy npz safetensors bin csv. For example /v1/encodings/sinusoidal.npy?%s\n",

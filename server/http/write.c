@@ -518,6 +518,25 @@ enum MHD_Result pe_answer_text(pe_exchange *x, int status, const char *media, ch
     return finish(x, &a, status);
 }
 
+enum MHD_Result pe_answer_resolved(pe_exchange *x)
+{
+    char value[600 * 3];
+    x->sent = x->resolved_size;
+    reply a = from_buffer(x->resolved, x->resolved_size, MHD_RESPMEM_MUST_FREE);
+    if (a.r)
+        x->resolved = NULL;
+    header(&a, "Content-Type", posenc_format_media(x->asked.format));
+    header(&a, "Cache-Control", "no-store");
+    for (char *line = x->resolved_warnings, *next; line && *line; line = next) {
+        next = line + strcspn(line, "\n");
+        if (*next)
+            *next++ = 0;
+        pe_header_escape(line, value, sizeof value);
+        header(&a, "Posenc-Warning", value);
+    }
+    return finish(x, &a, 200);
+}
+
 /* ---- errors ---- */
 
 posenc_status pe_refuse(pe_exchange *x, int status, const char *code, const char *reason, const char *field,

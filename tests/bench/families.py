@@ -174,7 +174,7 @@ def rows():
     yield "absolute", "sinusoidal, 2,048 places to 10^6, 128 wide", "sinusoidal", {"embedding_dim": 128, "positions": far.tolist()}, lambda: sinusoid_at(np, far, 128), lambda: sinusoid_at(torch, far, 128)
     yield "absolute", "timestep 4096 x 256", "timestep", {"timesteps": t.tolist(), "embedding_dim": 256, "flip_sin_to_cos": True, "downscale_freq_shift": 0}, lambda: timestep(np, t, 256), lambda: timestep(torch, t, 256)
     yield "absolute", "learned_extend 512 to 1024 x 768, linear", "learned_extend", {"table": tensor(old), "new_length": 1024, "method": "linear"}, None, lambda: F.interpolate(torch.from_numpy(old).T[None], size=1024, mode="linear")
-    yield "absolute", "random_fourier 4096 x 256", "random_fourier", {"coords": tensor(x), "matrix": tensor(b)}, lambda: fourier(np, x, b), lambda: fourier(torch, x, b)
+    yield "absolute", "random_fourier 4096 x 256", "random_fourier", {"coords": tensor(x), "matrix": tensor(b.T)}, lambda: fourier(np, x, b), lambda: fourier(torch, x, b)
     yield "absolute", "position_ids 64 x 512", "position_ids", {"input_ids": tensor(ids), "padding_idx": 1, "variant": "roberta"}, lambda: np.cumsum(ids != 1, 1) * (ids != 1) + 1, lambda: torch.cumsum(torch.from_numpy(ids) != 1, 1) * (torch.from_numpy(ids) != 1) + 1
     yield "grid", "sinusoidal_2d 64 x 64 x 768, MAE", "sinusoidal_2d", {"embed_dim": 768, "height": 64, "width": 64, "preset": "mae"}, lambda: grid2d(64, 768), None
     yield "grid", "vit_resize 14 x 14 to 24 x 24, 768 wide, bicubic antialias", "vit_resize", {"posemb": tensor(table), "new_size": [24, 24], "interpolation": "bicubic", "antialias": True}, None, lambda: resize(table, 14, 24)

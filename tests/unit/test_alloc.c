@@ -68,6 +68,23 @@ static posenc_status read_json(posenc_error *err)
     return st;
 }
 
+static posenc_status resolve_config(posenc_error *err)
+{
+    static const char config[] = "{\"model_type\": \"gemma3\", \"text_config\": {\"num_hidden_layers\": 7}, \"x\": NaN, "
+                                 "\"vision_config\": {\"image_size\": 28, \"patch_size\": 14, \"hidden_size\": 8}}";
+    posenc_resolution r;
+    posenc_arena *a = posenc_arena_new(16 << 20);
+    if (!a)
+        return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more");
+    posenc_status st = posenc_resolve_config(config, sizeof config - 1, a, &r, err);
+    char *text = st ? NULL : posenc_resolution_json(&r);
+    if (!st && !text)
+        st = posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more");
+    free(text);
+    posenc_arena_free(a);
+    return st;
+}
+
 static posenc_status larger_graph(posenc_error *err) /* one that the sparse solver takes */
 {
     enum { N = 420 };
@@ -312,6 +329,7 @@ static const struct {
 } scenarios[] = { { "examples", encode_examples, NULL, NULL },
                   { "write", write_all, NULL, NULL },
                   { "json", read_json, NULL, NULL },
+                  { "resolve", resolve_config, NULL, NULL },
                   { "npz", read_npz, make_npz, forget_body },
                   { "safetensors", read_safetensors, make_safetensors, forget_body },
                   { "protobuf graph", read_protobuf, pack_graph, forget_body },

@@ -34,7 +34,7 @@ static void add(pe_cache *c, int id, int rows)
     pe_cache_answer answer = pe_cache_begin(c, r.digest, &w, &have, &f);
     if (answer == PE_CACHE_COMPUTE) {
         pe_entry *e = pe_entry_new(c, &r);
-        ck_assert_ptr_eq(pe_cache_publish(c, f, e, true), &w);
+        ck_assert_ptr_eq(pe_cache_publish(c, f, e), &w);
         pe_entry_unref(e);
     }
     pe_entry_unref(have);
@@ -68,7 +68,7 @@ START_TEST(one_flight)
     ck_assert(!pe_cache_leave(c, &a));
     ck_assert_int_eq(atomic_load(&f->stop), PE_OK);
     pe_entry *e = pe_entry_new(c, &r);
-    ck_assert_ptr_eq(pe_cache_publish(c, f, e, true), &b);
+    ck_assert_ptr_eq(pe_cache_publish(c, f, e), &b);
     ck_assert(!pe_cache_leave(c, &b));
     ck_assert_int_eq(pe_cache_begin(c, r.digest, &d, &have, &g), PE_CACHE_HAVE);
     ck_assert_ptr_eq(have, e);
@@ -91,9 +91,9 @@ START_TEST(last_one_stops_the_flight)
     ck_assert_int_eq(atomic_load(&f->stop), PE_CANCELLED);
     ck_assert_int_eq(pe_cache_begin(c, r.digest, &b, &have, &g), PE_CACHE_COMPUTE); /* not onto the dying one */
     ck_assert_ptr_ne(f, g);
-    ck_assert_ptr_null(pe_cache_publish(c, f, NULL, true));
+    ck_assert_ptr_null(pe_cache_publish(c, f, NULL));
     pe_entry *e = pe_entry_new(c, &r);
-    ck_assert_ptr_eq(pe_cache_publish(c, g, e, true), &b);
+    ck_assert_ptr_eq(pe_cache_publish(c, g, e), &b);
     pe_entry_unref(e);
     pe_cache_free(c);
 }
@@ -107,9 +107,9 @@ START_TEST(failure_is_not_kept)
     pe_entry *have = NULL;
     pe_flight *f = NULL;
     pe_cache_begin(c, r.digest, &a, &have, &f);
-    ck_assert_ptr_eq(pe_cache_publish(c, f, NULL, true), &a);
+    ck_assert_ptr_eq(pe_cache_publish(c, f, NULL), &a);
     ck_assert_int_eq(pe_cache_begin(c, r.digest, &a, &have, &f), PE_CACHE_COMPUTE);
-    pe_cache_publish(c, f, NULL, true);
+    pe_cache_publish(c, f, NULL);
     ck_assert_uint_eq(held(c), 0);
     pe_cache_free(c);
 }

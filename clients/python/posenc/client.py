@@ -174,6 +174,16 @@ class Client:
         path = f"/v1/encodings/{check_name('encoding', name)}.json"
         return self._words(build(path, {"explain": True}, {**params, "dtype": dtype}, graph), timeout)
 
+    def resolve(self, config: Union[str, bytes, Mapping[str, Any]], *, timeout: Optional[float] = None) -> Dict[str, Any]:
+        """What a model's positions need: the text of a HuggingFace config.json, or what it holds, to requests.
+
+        Each of `requests` has layer_type, encoding, params (for `encode`), needs (what only the caller has), note, and
+        layers where not all are meant; `defaults_used` says what the model's class filled in.
+        """
+        text = config if isinstance(config, (str, bytes)) else json.dumps(config)
+        body = text.encode() if isinstance(text, str) else text
+        return self._words(Request("POST", "/v1/resolve.json", body, "application/json"), timeout)
+
     def list(self, *, timeout: Optional[float] = None) -> Sequence[Dict[str, Any]]:
         """The descriptor of every encoding."""
         encodings = self._words(Request("GET", "/v1/encodings", None, None), timeout).get("encodings")

@@ -57,6 +57,16 @@ def test_laplacian(real: posenc.Client) -> None:
     assert np.allclose(weighted["eigenvalues"], w, atol=1e-6)
 
 
+def test_resolve(real: posenc.Client) -> None:
+    config = {"model_type": "gpt_neox", "hidden_size": 6144, "num_attention_heads": 64, "rotary_pct": 0.25, "rotary_emb_base": 10000}
+    [request] = real.resolve(config)["requests"]
+    inv_freq = real.encode(request["encoding"], **request["params"])["inv_freq"]
+    assert np.allclose(inv_freq, 10000.0 ** -(np.arange(12) / 12), rtol=1e-6)
+    with pytest.raises(posenc.InvalidArgument) as e:
+        real.resolve('{"model_type": "llama", "rope_theta": 1, "rope_theta": 2}')
+    assert e.value.violations[0].field == "rope_theta"
+
+
 def test_selection(real: posenc.Client) -> None:
     assert list(real.encode("laplacian", graph=RING, k=2, tensors="eigenvalues")) == ["eigenvalues"]
     assert set(real.encode("laplacian", graph=RING, k=2, tensors=["eigenvalues", "status"])) == {"eigenvalues", "status"}

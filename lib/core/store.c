@@ -1,0 +1,29 @@
+/* store.c - rounding with a look at what does not fit. */
+#include "core/store.h"
+
+#include "core/params.h"
+
+#include <math.h>
+
+/* The least magnitude that rounds to infinity: half a step beyond the largest finite number. */
+static double overflow(posenc_dtype t)
+{
+    switch (t) {
+    case PE_float32: return 0x1.ffffffp127;
+    case PE_float16: return 65520;
+    case PE_bfloat16: return 0x1.ffp127;
+    default: return (double)INFINITY;
+    }
+}
+
+posenc_status pe_store(const posenc_tensor *t, int64_t first, const double *v, size_t n, posenc_error *err)
+{
+    const double limit = overflow(t->dtype);
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs(v[i]) < limit))
+            return pe_invalid(err, "dtype", posenc_text("%s", posenc_dtype_name(t->dtype)),
+                              "a type that holds element %lld of %s, which is %.6g", (long long)first + (long long)i,
+                              t->name, v[i]);
+    posenc_convert(t->dtype, (char *)t->data + (size_t)first * posenc_dtype_size(t->dtype), v, n);
+    return PE_OK;
+}
