@@ -69,7 +69,7 @@ static const posenc_output outputs[] = {
     { "encoding", "[num_nodes, steps]",
       "probability to be back after so many steps; method=probe: an estimate, brought into 0 .. 1", NULL },
     { "standard_error", "[num_nodes, steps]",
-      "method=probe only: of the estimate, from the spread of the probes; 0 where it is exact", NULL },
+      "method=probe only: of the estimate, from the spread of the probes, at most 1; 0 where it is exact", NULL },
     PE_STATUS_OUTPUT,
 };
 
@@ -684,7 +684,7 @@ static posenc_status put_estimates(const walker *w, const tally *t, const uint8_
             const bool never = bipartite[u] && s % 2, known = s <= 2 || never;
             const double x = s == 1 ? once : s == 2 ? twice : never ? 0 : t->mean[c * w->n + u];
             mean[c] = probability(x) * w->o->factor[c];
-            error[c] = known ? 0 : sqrt(t->square[c * w->n + u] / (n - 1) / n) * w->o->factor[c];
+            error[c] = known ? 0 : probability(sqrt(t->square[c * w->n + u] / (n - 1) / n)) * w->o->factor[c];
         }
         posenc_convert(w->o->dtype, element(w->o->encoding, (w->first + u) * k), mean, (size_t)k);
         posenc_convert(w->o->dtype, element(w->o->error, (w->first + u) * k), error, (size_t)k);

@@ -138,6 +138,21 @@ START_TEST(batches)
 }
 END_TEST
 
+START_TEST(no_memory_and_no_time)
+{
+    static const char *const queries[] = { "weighted=true", "" };
+    graph *g = scatter(30, 60, true, true), *h = scatter(9, 15, true, true), *b = both(g, h);
+    for (size_t i = 0; i < PE_LEN(queries); i++) {
+        survives_without_memory(name, g, queries[i]);
+        survives_without_memory(name, b, queries[i]);
+        stops_anywhere(name, b, queries[i]);
+    }
+    free(g);
+    free(h);
+    free(b);
+}
+END_TEST
+
 Suite *degree_suite(void)
 {
     Suite *s = suite_create("degree");
@@ -148,6 +163,7 @@ Suite *degree_suite(void)
     tcase_add_test(c, weights_and_zeros);
     tcase_add_test(c, narrow_dtypes);
     tcase_add_test(c, batches);
+    tcase_add_test(c, no_memory_and_no_time);
     suite_add_tcase(s, c);
     return s;
 }

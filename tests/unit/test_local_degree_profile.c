@@ -104,6 +104,21 @@ START_TEST(batches_and_faults)
 }
 END_TEST
 
+START_TEST(no_memory_and_no_time)
+{
+    static const char *const queries[] = { "", "self_loops=drop" };
+    graph *g = scatter(30, 60, true, true), *h = scatter(9, 15, true, true), *b = both(g, h);
+    for (size_t i = 0; i < PE_LEN(queries); i++) {
+        survives_without_memory(name, g, queries[i]);
+        survives_without_memory(name, b, queries[i]);
+        stops_anywhere(name, b, queries[i]);
+    }
+    free(g);
+    free(h);
+    free(b);
+}
+END_TEST
+
 Suite *local_degree_profile_suite(void)
 {
     Suite *s = suite_create("local_degree_profile");
@@ -112,6 +127,7 @@ Suite *local_degree_profile_suite(void)
     tcase_add_test(c, equal_degrees_have_no_spread);
     tcase_add_test(c, arc_by_arc);
     tcase_add_test(c, batches_and_faults);
+    tcase_add_test(c, no_memory_and_no_time);
     suite_add_tcase(s, c);
     return s;
 }

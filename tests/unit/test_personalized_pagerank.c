@@ -389,6 +389,23 @@ START_TEST(relabelling_permutes)
 }
 END_TEST
 
+START_TEST(no_memory_and_no_time)
+{
+    static const char *const queries[] = { "normalization=row&dangling=uniform",
+                                           "output=topk&eps=0.01&normalization=col&dangling=source",
+                                           "output=rows&sources=3,1" };
+    graph *g = scatter(30, 60, true, true), *h = scatter(9, 15, true, true), *b = both(g, h);
+    for (size_t i = 0; i < PE_LEN(queries); i++) {
+        survives_without_memory(name, g, queries[i]);
+        survives_without_memory(name, b, queries[i]);
+        stops_anywhere(name, b, queries[i]);
+    }
+    free(g);
+    free(h);
+    free(b);
+}
+END_TEST
+
 Suite *personalized_pagerank_suite(void)
 {
     Suite *s = suite_create("personalized_pagerank");
@@ -404,6 +421,7 @@ Suite *personalized_pagerank_suite(void)
     tcase_add_test(c, too_large_to_be_exact);
     tcase_add_test(c, batches);
     tcase_add_test(c, relabelling_permutes);
+    tcase_add_test(c, no_memory_and_no_time);
     suite_add_tcase(s, c);
     return s;
 }

@@ -264,7 +264,7 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* A hub that reaches all at once, and too many of them for panels: 10^5 nodes are quickly refused. */
+/* Balls fill up at once, and there are too many nodes for panels: refused before it begins, with the way out. */
 START_TEST(too_large_to_be_exact)
 {
     enum { N = 60000, M = 400000 };
@@ -391,6 +391,26 @@ START_TEST(zero_weights)
 }
 END_TEST
 
+START_TEST(no_memory_and_no_time)
+{
+    static const char *const queries[] = { "walk_length=5", "walk_length=5&method=probe&num_probes=4" };
+    graph *g = scatter(30, 60, true, true), *h = scatter(9, 15, true, true), *b = both(g, h);
+    for (size_t i = 0; i < PE_LEN(queries); i++) {
+        survives_without_memory(name, g, queries[i]);
+        survives_without_memory(name, b, queries[i]);
+        stops_anywhere(name, b, queries[i]);
+    }
+    graph *far = grid(25, 23);
+    survives_without_memory(name, far, "walk_length=5");
+    survives_without_memory(name, far, "walk_length=5&method=probe&num_probes=4");
+    stops_anywhere(name, far, "ksteps=40");
+    free(far);
+    free(g);
+    free(h);
+    free(b);
+}
+END_TEST
+
 Suite *random_walk_suite(void)
 {
     Suite *s = suite_create("random_walk");
@@ -410,6 +430,7 @@ Suite *random_walk_suite(void)
     tcase_add_test(c, order_and_company_do_not_show);
     tcase_add_test(c, one_bad_graph);
     tcase_add_test(c, zero_weights);
+    tcase_add_test(c, no_memory_and_no_time);
     suite_add_tcase(s, c);
     return s;
 }

@@ -220,6 +220,22 @@ START_TEST(refusals)
 }
 END_TEST
 
+START_TEST(no_memory_and_no_time)
+{
+    static const char *const queries[] = { "rounds=2&direction=both",
+                                           "stop_when_stable=true&weighted=true&naming=first_seen" };
+    graph *g = scatter(30, 60, true, true), *h = scatter(9, 15, true, true), *b = both(g, h);
+    for (size_t i = 0; i < PE_LEN(queries); i++) {
+        survives_without_memory(name, g, queries[i]);
+        survives_without_memory(name, b, queries[i]);
+        stops_anywhere(name, b, queries[i]);
+    }
+    free(g);
+    free(h);
+    free(b);
+}
+END_TEST
+
 Suite *weisfeiler_lehman_suite(void)
 {
     Suite *s = suite_create("weisfeiler_lehman");
@@ -230,6 +246,7 @@ Suite *weisfeiler_lehman_suite(void)
     tcase_add_test(c, names_mean_the_same_anywhere);
     tcase_add_test(c, what_it_cannot_tell_apart);
     tcase_add_test(c, refusals);
+    tcase_add_test(c, no_memory_and_no_time);
     suite_add_tcase(s, c);
     return s;
 }

@@ -2,6 +2,7 @@
 #ifndef TESTS_WALK_GRAPHS_H
 #define TESTS_WALK_GRAPHS_H
 
+#include "alloc.h"
 #include "core/params.h"
 
 #include <check.h>
@@ -228,6 +229,49 @@ static inline void as_if_alone(const char *encoding, const graph *g, const graph
     posenc_answer_fini(&y);
     posenc_answer_fini(&z);
     free(b);
+}
+
+/* The first allocation fails, the second, and so on until none is left that could: nothing is lost, and the answer is BUSY.
+ */
+static inline void survives_without_memory(const char *encoding, const graph *g, const char *query)
+{
+    posenc_status st = PE_BUSY;
+    for (long n = 1; st; n++) {
+        posenc_answer a;
+        alloc_fail_at(n);
+        st = posenc_encode(encoding, query, &g->e, &a, NULL, NULL);
+        const bool failed = alloc_failed();
+        alloc_fail_at(0);
+        posenc_answer_fini(&a);
+        ck_assert_msg(st == (failed ? PE_BUSY : PE_OK), "%s %s, allocation %ld: %s", encoding, query, n,
+                      posenc_status_name(st));
+    }
+}
+
+/* Stops at the first look that the computation takes, the second, and so on. */
+typedef struct stopper {
+    long left;
+} stopper;
+
+static inline posenc_status stop_in_time(void *user)
+{
+    stopper *s = user;
+    return s->left-- > 0 ? PE_OK : PE_CANCELLED;
+}
+
+static inline void stops_anywhere(const char *encoding, const graph *g, const char *query)
+{
+    posenc_status st = PE_CANCELLED;
+    long looks = 0;
+    for (; st; looks++) {
+        posenc_answer a;
+        stopper s = { looks };
+        posenc_context ctx = { .stop = stop_in_time, .user = &s };
+        st = posenc_encode(encoding, query, &g->e, &a, &ctx, NULL);
+        posenc_answer_fini(&a);
+        ck_assert_msg(st == PE_OK || st == PE_CANCELLED, "%s %s: %s", encoding, query, posenc_status_name(st));
+    }
+    ck_assert_int_gt(looks, 2);
 }
 
 /* The fields at fault, separated by spaces. */
