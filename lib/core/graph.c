@@ -440,7 +440,8 @@ static posenc_status check_options(const posenc_graph *g, int64_t graph, const p
     for (int64_t a = begin; a < end && g->weight && !o->allow_negative; a++) {
         if (g->weight[a] < 0)
             return posenc_fail(err, PE_INVALID, bad, posenc_text("graph.edge_weight[%lld]", (long long)g->listed[a]).s,
-                               posenc_text("%g", g->weight[a]).s, "0 or more; or allow_negative=true");
+                               posenc_text("%g", g->weight[a]).s,
+                               o->only_positive ? "0 or more" : "0 or more; or allow_negative=true");
         if ((st = poll_at(a, ctx)))
             return st;
     }

@@ -62,15 +62,15 @@ X(laplacian)
 X(magnetic_laplacian)
 X(laplacian_matrix)
 X(lambda_max)
-/*! X(random_walk) */
-/*! X(personalized_pagerank) */
+X(random_walk)
+X(personalized_pagerank)
 X(heat_kernel)
 X(electrostatic)
-/*! X(degree) */
-/*! X(local_degree_profile) */
+X(degree)
+X(local_degree_profile)
 X(shortest_path)
 X(anchor_distance)
-/*! X(weisfeiler_lehman) */
+X(weisfeiler_lehman)
 X(double_radius_node_labeling)
 X(svd)
 X(tree)

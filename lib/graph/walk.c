@@ -1,0 +1,163 @@
+/* walk.c - transition matrices, and their product with eight vectors at once. */
+#include "graph/walk.h"
+#include "core/params.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- entries ---- */
+
+/* w / sqrt(a b): by the larger root first, so that nothing overflows and the order of a and b does not show. */
+static double between(double w, double a, double b)
+{
+    double p = sqrt(a), q = sqrt(b), large = p > q ? p : q, small = p > q ? q : p, t = w / large / small;
+    return t < 1 ? t : 1;
+}
+
+/* The entries of the matrix whose rows are those of c: row x of c is a source (`rows`) or a target. */
+static posenc_status fill(const pe_csr *c, pe_walk_form form, bool rows, const double *degree, double *value, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    const bool by_row = (form == PE_WALK_ROW) == rows;
+    for (int64_t x = 0; x < c->n && !st; x++) {
+        for (int64_t a = c->ptr[x]; a < c->ptr[x + 1] && !st; a++) {
+            double w = c->weight ? c->weight[a] : 1;
+            value[a] = form == PE_WALK_SYM ? between(w, degree[x], degree[c->col[a]]) : w / degree[by_row ? x : c->col[a]];
+            st = pe_pace_add(pace, 8);
+        }
+        if (!st)
+            st = pe_pace_add(pace, 4);
+    }
+    return st;
+}
+
+static posenc_status mean_weight(pe_walk *w, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    w->mean_weight = 1;
+    if (!w->csr.weight)
+        return st;
+    double mean = 0;
+    for (int64_t a = 0; a < w->arcs && !st; a++) {
+        mean += w->csr.weight[a] / (double)w->arcs;
+        st = pe_pace_add(pace, 4);
+    }
+    w->mean_weight = mean > 0 ? mean : 1;
+    return st;
+}
+
+posenc_status pe_walk_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_walk_form form, pe_walk *out,
+                            pe_pace *pace, posenc_error *err)
+{
+    pe_walk w = { .symmetric = !(graph->directed && o->directed) };
+    posenc_status st = pe_csr_build(graph, g, o, &w.csr, pace->ctx, err);
+    if (!st && !w.symmetric)
+        st = pe_csr_transpose(&w.csr, &w.turned, pace->ctx, err);
+    if (st)
+        goto done;
+    const pe_csr *in = w.symmetric ? &w.csr : &w.turned;
+    const size_t size = (size_t)(w.csr.arcs ? w.csr.arcs : 1) * sizeof(double);
+    w.n = w.csr.n;
+    w.arcs = w.csr.arcs;
+    w.zero_edges = w.csr.zero_edges;
+    w.out = (pe_sparse){ w.n, w.csr.ptr, w.csr.col, malloc(size) };
+    w.in = (pe_sparse){ w.n, in->ptr, in->col, malloc(size) };
+    w.degree = form == PE_WALK_COL ? in->degree : w.csr.degree;
+    if (!w.out.value || !w.in.value) {
+        st = pe_no_memory("memory", err);
+        goto done;
+    }
+    if ((st = mean_weight(&w, pace)) || (st = fill(&w.csr, form, true, w.degree, w.out.value, pace)) ||
+        (st = fill(in, form, false, w.degree, w.in.value, pace)))
+        goto done;
+    free(w.csr.weight);
+    free(w.turned.weight);
+    w.csr.weight = w.turned.weight = NULL;
+    *out = w;
+    return PE_OK;
+done:
+    pe_walk_fini(&w);
+    return st;
+}
+
+void pe_walk_fini(pe_walk *w)
+{
+    pe_csr_fini(&w->csr);
+    pe_csr_fini(&w->turned);
+    free(w->out.value);
+    free(w->in.value);
+    *w = (pe_walk){ 0 };
+}
+
+uint64_t pe_walk_bytes(int64_t nodes, int64_t arcs, bool directed)
+{
+    uint64_t n = (uint64_t)nodes, m = (uint64_t)arcs;
+    return directed ? 56 * n + 72 * m + 1024 : 56 * n + 96 * m + 1024; /* while it is built: lists of arcs, both layouts */
+}
+
+/* ---- products ---- */
+
+enum { ARCS = 1 << 16 }; /* worked on between two looks at the pace */
+
+static PE_CLONES void add_arcs(const pe_sparse *m, const double *x, double *y, int64_t begin, int64_t end)
+{
+    const pe_lanes *from = (const pe_lanes *)x;
+    pe_lanes sum = *(pe_lanes *)y;
+    for (int64_t a = begin; a < end; a++)
+        sum += m->value[a] * from[m->col[a]];
+    *(pe_lanes *)y = sum;
+}
+
+static PE_CLONES void apply_rows(const pe_sparse *m, const double *x, double *y, int64_t begin, int64_t end)
+{
+    const pe_lanes *from = (const pe_lanes *)x;
+    for (int64_t v = begin; v < end; v++) {
+        pe_lanes sum = { 0 };
+        for (int64_t a = m->ptr[v]; a < m->ptr[v + 1]; a++)
+            sum += m->value[a] * from[m->col[a]];
+        ((pe_lanes *)y)[v] = sum;
+    }
+}
+
+/* A row that is long by itself. */
+static posenc_status apply_long(const pe_sparse *m, const double *x, double *y, int64_t v, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    memset(y + v * PE_WIDTH, 0, PE_WIDTH * sizeof *y);
+    for (int64_t a = m->ptr[v]; a < m->ptr[v + 1] && !st; a += ARCS) {
+        int64_t end = a + ARCS < m->ptr[v + 1] ? a + ARCS : m->ptr[v + 1];
+        add_arcs(m, x, y + v * PE_WIDTH, a, end);
+        st = pe_pace_add(pace, 4 * (end - a));
+    }
+    return st;
+}
+
+posenc_status pe_sparse_apply(const pe_sparse *m, const double *x, double *y, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    for (int64_t v = 0, end; v < m->n && !st; v = end) {
+        for (end = v; end < m->n && end - v < ARCS / 4 && m->ptr[end + 1] - m->ptr[v] <= ARCS; end++)
+            ;
+        if (end == v) {
+            st = apply_long(m, x, y, v, pace);
+            end = v + 1;
+        } else {
+            apply_rows(m, x, y, v, end);
+            st = pe_pace_add(pace, 5 * (end - v) + 4 * (m->ptr[end] - m->ptr[v]));
+        }
+    }
+    return st;
+}
+
+posenc_status pe_panel_zero(int64_t n, double *x, pe_pace *pace)
+{
+    enum { ROWS = 4096 };
+    posenc_status st = PE_OK;
+    for (int64_t v = 0; v < n && !st; v += ROWS) {
+        int64_t rows = n - v < ROWS ? n - v : ROWS;
+        memset(x + v * PE_WIDTH, 0, (size_t)(rows * PE_WIDTH) * sizeof *x);
+        st = pe_pace_add(pace, 4 * rows);
+    }
+    return st;
+}
