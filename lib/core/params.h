@@ -10,6 +10,7 @@
 #ifndef PE_PARAMS_H
 #define PE_PARAMS_H
 
+#include "core/pace.h"
 #include "posenc.h"
 
 #define PE_ROW(T, m, k, ctype) \
@@ -51,7 +52,9 @@ bool pe_tensor_shaped(const posenc_tensor *t, int rank, const int64_t *shape, co
 bool pe_tensor_integers(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err);
 bool pe_tensor_within(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err);
 /* Every element as float64 into `out` (posenc_tensor_count). */
-void pe_tensor_doubles(const posenc_tensor *t, double *out);
+posenc_status pe_tensor_doubles(const posenc_tensor *t, double *out, pe_pace *pace);
+/* The largest magnitude that results of the dtype are kept to: finite also after a rounding on the way. */
+double pe_dtype_largest(posenc_dtype dtype);
 
 /* For `shape`: appends an output tensor. The product of the sizes is checked; LIMIT on overflow.
  *   pe_output(out, "table", dtype, 2, (int64_t[]){ n, d }, err) */

@@ -94,8 +94,17 @@ bool pe_tensor_within(const posenc_tensor *t, double min, double max, const char
     return tensor_values(t, min, max, false, words, err);
 }
 
-void pe_tensor_doubles(const posenc_tensor *t, double *out)
+posenc_status pe_tensor_doubles(const posenc_tensor *t, double *out, pe_pace *pace)
 {
-    for (int64_t i = 0, n = posenc_tensor_count(t); i < n; i++)
-        out[i] = posenc_tensor_get(t, i);
+    enum { CHUNK = 1 << 16 };
+    posenc_status st = PE_OK;
+    for (int64_t first = 0, n = posenc_tensor_count(t); first < n && !st; first += CHUNK) {
+        const int64_t m = n - first < CHUNK ? n - first : CHUNK;
+        for (int64_t i = first; i < first + m; i++)
+            out[i] = posenc_tensor_get(t, i);
+        st = pe_pace_add(pace, 4 * m);
+    }
+    return st;
 }
+
+double pe_dtype_largest(posenc_dtype dtype) { return dtype == PE_float16 ? 65504 : dtype == PE_float64 ? 1e300 : 3e38; }

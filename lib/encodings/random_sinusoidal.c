@@ -234,11 +234,11 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 
     posenc_status st = PE_OK;
     if (matrix)
-        pe_tensor_doubles(&p->matrix, m);
+        st = pe_tensor_doubles(&p->matrix, m, &w.pace);
     else
         st = pe_features_draw((uint64_t)p->seed, 0, p->sigma, w.in * w.m, m, &w.pace);
     if (!st && phase)
-        pe_tensor_doubles(&p->phase, b);
+        st = pe_tensor_doubles(&p->phase, b, &w.pace);
     else if (!st)
         st = draw_phases((uint64_t)p->seed, w.m, b, &w.pace);
 

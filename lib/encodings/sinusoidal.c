@@ -232,7 +232,7 @@ static void check_range(const posenc_request *r, posenc_error *err)
     /* a normalised element is at most sqrt(elements) / 10 */
     double largest = p->normalize == NONE ? 1 : sqrt((double)pe_positions_count(r, &p->at) * (double)p->embedding_dim) / 10;
     largest = largest > 1 ? largest : 1;
-    double most = r->common.dtype == PE_float16 ? 65504 : r->common.dtype == PE_float64 ? 1e300 : 3e38;
+    double most = pe_dtype_largest((posenc_dtype)r->common.dtype);
     if (fabs(p->scale_output) * largest > (single && most > 3e38 ? 3e38 : most))
         posenc_fail(err, PE_INVALID, bad, "scale_output", posenc_text("%.17g", p->scale_output).s,
                     "at most %g, so that every element is a finite %s", most / largest,

@@ -63,6 +63,20 @@ int pe_distances_shape(const posenc_request *r, const pe_distances *d, int64_t s
     return listed ? 1 : 2;
 }
 
+static pe_curve grid(int64_t first_query, int64_t q, int64_t k, bool query_minus_key)
+{
+    return (pe_curve){ .rows = q,
+                       .columns = k,
+                       .first = -(first_query + q - 1),
+                       .count = q && k ? q + k - 1 : 0,
+                       .query_minus_key = query_minus_key };
+}
+
+pe_curve pe_curve_of_last(int64_t query_length, int64_t key_length, bool query_minus_key)
+{
+    return grid(key_length - query_length, query_length, key_length, query_minus_key);
+}
+
 pe_curve pe_distances_curve(const posenc_request *r, const pe_distances *d, bool query_minus_key)
 {
     if (pe_given(r, "relative_position"))
@@ -71,12 +85,7 @@ pe_curve pe_distances_curve(const posenc_request *r, const pe_distances *d, bool
                            .columns = (int64_t)d->relative_position.n,
                            .count = (int64_t)d->relative_position.n,
                            .query_minus_key = query_minus_key };
-    const int64_t q = d->query_length, k = d->key_length;
-    return (pe_curve){ .rows = q,
-                       .columns = k,
-                       .first = -(d->past_seen_tokens + q - 1),
-                       .count = q && k ? q + k - 1 : 0,
-                       .query_minus_key = query_minus_key };
+    return grid(d->past_seen_tokens, d->query_length, d->key_length, query_minus_key);
 }
 
 posenc_status pe_curve_spread(const pe_curve *c, const void *values, size_t size, void *out, pe_pace *pace)
@@ -88,9 +97,24 @@ posenc_status pe_curve_spread(const pe_curve *c, const void *values, size_t size
     for (int64_t i = 0; i < c->rows && !st; i++) { /* the last query's row is the first slice */
         const char *slice = (const char *)values + (size_t)(c->rows - 1 - i) * size;
         if (!(st = pe_pace_copy(pace, (char *)out + (size_t)i * row, slice, row)))
-            st = pe_pace_add(pace, 10);
+            st = pe_pace_add(pace, (int64_t)row / 2 + 10); /* memory never touched before is slow */
     }
     return st;
+}
+
+posenc_status pe_curve_fill(const pe_curve *c, const double *values, void *narrow, const posenc_tensor *dst, int64_t index,
+                            pe_pace *pace)
+{
+    enum { BLOCK = 1 << 16 };
+    const size_t size = posenc_dtype_size(dst->dtype), n = (size_t)c->count;
+    posenc_status st = PE_OK;
+    for (size_t i = 0; i < n && !st; i += BLOCK) {
+        const size_t m = n - i < BLOCK ? n - i : BLOCK;
+        posenc_convert(dst->dtype, (char *)narrow + i * size, values + i, m);
+        st = pe_pace_add(pace, (int64_t)m * 4);
+    }
+    char *matrix = (char *)dst->data + (size_t)index * (size_t)c->rows * (size_t)c->columns * size;
+    return st ? st : pe_curve_spread(c, narrow, size, matrix, pace);
 }
 
 posenc_status pe_curve_map(const pe_curve *c, pe_distance_value *value, const void *user, int64_t steps, int64_t *out,

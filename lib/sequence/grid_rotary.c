@@ -302,8 +302,6 @@ void pe_rotary_put(pe_rotary *t, int64_t index, posenc_tensor *angles, posenc_te
 
 /* ---- rules ---- */
 
-double pe_dtype_largest(posenc_dtype t) { return t == PE_float16 ? 65504 : t == PE_float64 ? 1e300 : 3e38; }
-
 bool pe_grid_check_crops(const posenc_tensor *t, posenc_error *err)
 {
     return pe_tensor_shaped(t, 2, (const int64_t[]){ 2, 2 }, "[[top, left], [bottom, right]]", err) &&

@@ -384,7 +384,7 @@ static double base_float64(const pe_rope_params *p)
 static void check_range(const posenc_request *r, const pe_rope_params *p, const pe_rope_reach *reach, posenc_error *err)
 {
     const posenc_reals *l = pe_rope_long(p) ? &p->long_factor : &p->short_factor;
-    const double dtype_most = r->common.dtype == PE_float16 ? 65504 : r->common.dtype == PE_float64 ? 1e300 : 3e38;
+    const double dtype_most = pe_dtype_largest((posenc_dtype)r->common.dtype);
     const bool lists = p->rope_type == PE_ROPE_LONGROPE;
     const double base = base_float64(p);
     double least = 1;
@@ -947,6 +947,6 @@ bool pe_rope_heads(const posenc_tensor *t, int order, const posenc_tensor *token
 
 double pe_rope_most(posenc_dtype dtype, bool single, double attention)
 {
-    const double most = dtype == PE_float16 ? 65504 : dtype == PE_float64 && !single ? 1e300 : 3e38;
+    const double most = pe_dtype_largest(dtype == PE_float64 && single ? PE_float32 : dtype);
     return most / (1.5 * (attention > 1 ? attention : 1)); /* the sum of two channels: sqrt(2) times one at most */
 }
