@@ -137,9 +137,9 @@ static const refusal bad[] = {
     { "timesteps=1&embedding_dim=0", "embedding_dim", "1 .. 1048576" },
     { "timesteps=1,nan&embedding_dim=8", "timesteps[1]", "finite" },
     { "timesteps=1,2,1e300&embedding_dim=8", "timesteps[2]", "finite" },
-    { "timesteps=1&embedding_dim=2", "downscale_freq_shift", "below embedding_dim/2 = 1" }, /* diffusers: NaN */
-    { "timesteps=1&embedding_dim=3", "downscale_freq_shift", "below embedding_dim/2 = 1" },
-    { "timesteps=1&embedding_dim=8&downscale_freq_shift=4", "downscale_freq_shift", "below embedding_dim/2 = 4" },
+    { "timesteps=1&embedding_dim=2", "downscale_freq_shift", "below half the width, 1" }, /* diffusers: NaN */
+    { "timesteps=1&embedding_dim=3", "downscale_freq_shift", "below half the width, 1" },
+    { "timesteps=1&embedding_dim=8&downscale_freq_shift=4", "downscale_freq_shift", "below half the width, 4" },
     { "timesteps=1&embedding_dim=8&max_period=0", "max_period", "finite number" },
     { "timesteps=1&embedding_dim=8&max_period=1e-90&downscale_freq_shift=3.5", "max_period", "2^900" },
     { "timesteps=1&embedding_dim=8&scale=1e60&compute_dtype=float32", "scale", "2^120" },
