@@ -32,7 +32,7 @@
                .nrows = sizeof(r) / sizeof(r)[0], \
                .size = sizeof(T) + 0 * sizeof(char[offsetof(T, given) == 0 && sizeof(r) / sizeof(r)[0] <= 64 ? 1 : -1]) }
 
-#define PE_ON(v) (1u << (v))
+#define PE_ON(v) (UINT64_C(1) << (v))
 #define PE_LEN(a) (sizeof(a) / sizeof(a)[0])
 
 /* Whether the client supplied the row of that name, which the encoding has. */
