@@ -52,7 +52,7 @@ static void apply_preset(posenc_request *r)
     continuous_sinusoidal *p = r->params;
     if (!pe_given(r, "preset"))
         return;
-    p->given &= ~(1ULL << (posenc_row(&r->encoding->table, "preset") - rows));
+    pe_mark(r, "preset", false);
     if (!pe_given(r, "max_period"))
         p->of.max_period = 10;
     if (!pe_given(r, "scale"))

@@ -39,14 +39,6 @@ static const posenc_output outputs[] = {
 
 /* ---- check ---- */
 
-static double largest(const posenc_tensor *t)
-{
-    double most = 0;
-    for (int64_t i = 0, n = posenc_tensor_count(t); i < n; i++)
-        most = fmax(most, fabs(posenc_tensor_get(t, i)));
-    return most;
-}
-
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
     cope *p = r->params;
@@ -65,7 +57,8 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     if (e->shape[0] < 1 || e->shape[0] > 1 << 24)
         return pe_invalid(err, "pos_emb", posenc_text("%lld rows", (long long)e->shape[0]), "1 .. 2^24 rows");
     p->max_pos = e->shape[0];
-    const double most = pe_dtype_largest((posenc_dtype)r->common.dtype), bound = largest(q) * largest(e) * (double)d;
+    const double most = pe_dtype_largest((posenc_dtype)r->common.dtype),
+                 bound = pe_tensor_largest(q) * pe_tensor_largest(e) * (double)d;
     if (bound > most)
         pe_invalid(err, "query", posenc_text("products of up to %g", bound),
                    "D times the largest elements of query and pos_emb at most %g in %s", most,

@@ -216,9 +216,7 @@ static void check_range(const posenc_request *r, posenc_error *err)
     double sum = 0, widest = 0;
     int largest = 0;
     for (int l = 0; l < levels(p); l++) {
-        double v = learned(p, l) ? 0 : 1;
-        for (int64_t i = 0; learned(p, l) && i < posenc_tensor_count(&p->table[l]); i++)
-            v = fmax(v, fabs(posenc_tensor_get(&p->table[l], i)));
+        double v = learned(p, l) ? pe_tensor_largest(&p->table[l]) : 1;
         v *= fabs(weight(p, l));
         largest = v > widest ? l : largest;
         widest = fmax(widest, v);

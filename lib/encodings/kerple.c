@@ -113,7 +113,7 @@ static double element(const part *f, double d)
     }
     const pe_dd power = f->p == 1 ? (pe_dd){ d, 0 } : pe_dd_pow((pe_dd){ d, 0 }, f->p);
     const pe_dd x = pe_dd_times(power, f->a);
-    return f->kind == DISTANCE_POWER ? 0 - x.hi : x.hi > 745 ? 0 : pe_dd_exp((pe_dd){ -x.hi, -x.lo }).hi;
+    return f->kind == DISTANCE_POWER ? 0 - x.hi : x.hi > 745 ? 0 : pe_dd_exp(pe_dd_neg(x)).hi;
 }
 
 /* ---- check ---- */

@@ -178,7 +178,7 @@ static pe_dd gain(double m)
 {
     const double root = sqrt(2 / m);
     const pe_dd square = pe_two_prod(root, root),
-                rest = pe_dd_add(pe_dd_div((pe_dd){ 2, 0 }, (pe_dd){ m, 0 }), (pe_dd){ -square.hi, -square.lo });
+                rest = pe_dd_add(pe_dd_div((pe_dd){ 2, 0 }, (pe_dd){ m, 0 }), pe_dd_neg(square));
     return pe_dd_add((pe_dd){ root, 0 }, (pe_dd){ rest.hi / (2 * root), 0 });
 }
 

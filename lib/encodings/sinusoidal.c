@@ -275,7 +275,7 @@ static posenc_status measure(table *t, posenc_error *err)
         if ((st = make_row(t, i)))
             return st;
         for (size_t k = 0; k < d; k++) {
-            pe_dd off = pe_dd_add((pe_dd){ t->row[k], 0 }, (pe_dd){ -mean.hi, -mean.lo });
+            pe_dd off = pe_dd_add((pe_dd){ t->row[k], 0 }, pe_dd_neg(mean));
             squares = pe_dd_add(squares, pe_two_prod(off.hi, off.hi));
         }
     }

@@ -4,12 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-void pe_mark_given(posenc_request *r, const char *name)
-{
-    const posenc_table *t = &r->encoding->table;
-    *(posenc_given *)r->params |= 1ULL << (posenc_row(t, name) - t->rows);
-}
-
 static posenc_short number(int64_t v) { return posenc_text("%lld", (long long)v); }
 
 static void check_list(const posenc_request *r, const pe_distances *d, posenc_error *err)
@@ -19,12 +13,7 @@ static void check_list(const posenc_request *r, const pe_distances *d, posenc_er
         pe_not_applicable(err, "relative_position", "given with lengths", "%s", one);
     if (d->past_seen_tokens)
         pe_not_applicable(err, "past_seen_tokens", number(d->past_seen_tokens).s, "0, or query_length and key_length");
-    for (size_t i = 0; i < d->relative_position.n; i++)
-        if (d->relative_position.v[i] != floor(d->relative_position.v[i])) {
-            pe_invalid(err, posenc_text("relative_position[%zu]", i).s, posenc_text("%.17g", d->relative_position.v[i]),
-                       "a whole number");
-            return;
-        }
+    pe_reals_whole("relative_position", &d->relative_position, err);
 }
 
 void pe_distances_check(posenc_request *r, pe_distances *d, posenc_error *err)
@@ -41,11 +30,11 @@ void pe_distances_check(posenc_request *r, pe_distances *d, posenc_error *err)
     }
     if (!queries) {
         d->query_length = d->key_length - d->past_seen_tokens;
-        pe_mark_given(r, "query_length");
+        pe_mark(r, "query_length", true);
     }
     if (!keys) {
         d->key_length = d->query_length + d->past_seen_tokens;
-        pe_mark_given(r, "key_length");
+        pe_mark(r, "key_length", true);
     }
     if (d->query_length < 0)
         pe_invalid(err, "past_seen_tokens", number(d->past_seen_tokens), "at most key_length = %lld, or query_length given",

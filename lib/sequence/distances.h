@@ -40,8 +40,6 @@ enum { PE_MOST_TOKENS = 1 << 30 };
 
 /* For `check`: one form of input, and lengths that are absent made from the other. */
 void pe_distances_check(posenc_request *r, pe_distances *d, posenc_error *err);
-/* Marks a row as given by the client, as if it had been: for values that `check` fills in. */
-void pe_mark_given(posenc_request *r, const char *name);
 
 /* For `shape`: [query_length, key_length], or [distances listed]; returns the rank. */
 int pe_distances_shape(const posenc_request *r, const pe_distances *d, int64_t shape[2]);

@@ -304,7 +304,7 @@ static const refusal bad[] = {
     { "height=2&width=2&matrix=[[1,2]]", "matrix", "[2, num_pos_feats]" },
     { "points=[[1,1]]&num_pos_feats=4&seed=1", "image_size", "beside points" },
     { "points=[[1,1,1]]&image_size=2,2&num_pos_feats=4&seed=1", "points", "[..., 2]" },
-    { "points=[[1,1]]&image_size=2&num_pos_feats=4&seed=1", "image_size", "two" },
+    { "points=[[1,1]]&image_size=2&num_pos_feats=4&seed=1", "image_size", "height and width" },
     { "points=[[1,1]]&image_size=2,2.5&num_pos_feats=4&seed=1", "image_size[1]", "whole" },
     { "points=[[1,1]]&image_size=2,0&num_pos_feats=4&seed=1", "image_size[1]", "1 .." },
     { "mode=basic&coords=[[1]]&m=4", "m", "gaussian, positional" },
