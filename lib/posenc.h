@@ -183,11 +183,14 @@ typedef struct posenc_param { /* one row */
     const char *const *names; /* enum rows: the words, NULL-terminated; text rows: names[0] is the pattern */
     double def, min, max;     /* of the value, of each element (reals), of the length (text); exact below 2^53.
                                  min == max == 0: unbounded (real, reals) */
-    uint32_t when;            /* bit v: the row applies to variant v of the selector; 0: always */
+    uint64_t when;            /* bit v: the row applies to word v of the selector, which has at most 64; 0: always */
     uint16_t offset;          /* of the member in the params struct */
     uint8_t kind, flags;
     const char *text; /* text rows: the default; NULL: none */
 } posenc_param;
+
+/* Whether a mask such as `when` has word `v` of an enum row; 0 has all, however many there are. */
+static inline bool posenc_in_mask(uint64_t mask, size_t v) { return !mask || (v < 64 && mask >> v & 1); }
 
 typedef struct posenc_table {
     const posenc_param *rows;

@@ -14,11 +14,11 @@ static json_t *number(const posenc_param *r, double v)
     return r->kind == PE_T_INT || r->kind == PE_T_TEXT ? json_integer((json_int_t)v) : json_real(v);
 }
 
-static json_t *words(const posenc_param *r, uint32_t mask)
+static json_t *words(const posenc_param *r, uint64_t mask)
 {
     json_t *a = json_array();
-    for (int i = 0; r->names[i]; i++)
-        if (mask >> i & 1)
+    for (size_t i = 0; r->names[i]; i++)
+        if (posenc_in_mask(mask, i))
             json_array_append_new(a, json_string(r->names[i]));
     return a;
 }
@@ -58,7 +58,7 @@ static json_t *parameter(const posenc_table *t, const posenc_param *r)
         json_object_set_new(o, "derived", json_true());
     bounds(o, r, "min", "max");
     if (r->kind == PE_T_ENUM)
-        json_object_set_new(o, "words", words(r, ~0u));
+        json_object_set_new(o, "words", words(r, 0));
     for (size_t i = 0; r->when && i < t->nrows; i++)
         if (t->rows[i].flags & PE_SELECTOR)
             json_object_set_new(o, "when", json_pack("{s:o}", t->rows[i].name, words(&t->rows[i], r->when)));
@@ -90,7 +90,7 @@ static json_t *property(const posenc_param *r)
         json_object_set_new(o, "items", items);
         break;
     case PE_T_BOOL: json_object_set_new(o, "type", json_string("boolean")); break;
-    case PE_T_ENUM: json_object_set_new(o, "enum", words(r, ~0u)); break;
+    case PE_T_ENUM: json_object_set_new(o, "enum", words(r, 0)); break;
     case PE_T_TEXT:
         json_object_set_new(o, "type", json_string("string"));
         bounds(o, r, "minLength", "maxLength");

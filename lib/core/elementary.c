@@ -26,7 +26,7 @@ static pe_dd reduce(pe_dd x, int *k)
     double n = rint(x.hi / ln2.hi);
     *k = (int)n;
     pe_dd whole = pe_dd_times(ln2, n);
-    return pe_dd_add(x, (pe_dd){ -whole.hi, -whole.lo });
+    return pe_dd_add(x, pe_dd_neg(whole));
 }
 
 pe_dd pe_dd_exp(pe_dd x)
@@ -96,13 +96,13 @@ pe_dd pe_dd_normal_cdf(double x)
             sum = pe_dd_add(sum, term);
         }
         sum = pe_dd_mul(sum, density);
-        return pe_dd_add((pe_dd){ 0.5, 0 }, x > 0 ? sum : (pe_dd){ -sum.hi, -sum.lo });
+        return pe_dd_add((pe_dd){ 0.5, 0 }, x > 0 ? sum : pe_dd_neg(sum));
     }
     pe_dd below = { v, 0 };
     for (int n = FRACTIONS; n > 0; n--)
         below = pe_dd_add((pe_dd){ v, 0 }, pe_dd_div((pe_dd){ n, 0 }, below));
     const pe_dd tail = pe_dd_div(density, below);
-    return x < 0 ? tail : pe_dd_add((pe_dd){ 1, 0 }, (pe_dd){ -tail.hi, -tail.lo });
+    return x < 0 ? tail : pe_dd_add((pe_dd){ 1, 0 }, pe_dd_neg(tail));
 }
 
 double pe_exp(double x) { return pe_dd_exp((pe_dd){ x, 0 }).hi; }

@@ -56,6 +56,11 @@ void pe_sincos(const pe_dd *angle, size_t n, double *sine, double *cosine);
 /* The same by the instructions of one path, which this CPU has: for tests. */
 void pe_sincos_on(pe_path path, const pe_dd *angle, size_t n, double *sine, double *cosine);
 
+/* ---- float32 steps ---- */
+
+/* Rounded to float32, as a peer that works in it does after every step. */
+static inline double pe_single(double v) { return (double)(float)v; }
+
 /* ---- double-double arithmetic ---- */
 
 /* a + b exactly. */
@@ -88,6 +93,8 @@ static inline pe_dd pe_two_prod(double a, double b)
     return (pe_dd){ p, ((x.hi * y.hi - p) + x.hi * y.lo + x.lo * y.hi) + x.lo * y.lo };
 }
 
+static inline pe_dd pe_dd_neg(pe_dd a) { return (pe_dd){ -a.hi, -a.lo }; }
+
 /* The four operations; the relative error is below 2^-102 (of a sum: relative to |a| + |b|). */
 static inline pe_dd pe_dd_times(pe_dd a, double b)
 {
@@ -111,10 +118,10 @@ static inline pe_dd pe_dd_add(pe_dd a, pe_dd b)
 static inline pe_dd pe_dd_div(pe_dd a, pe_dd b)
 {
     double q = a.hi / b.hi;
-    pe_dd p = pe_dd_times(b, q), r = pe_dd_add(a, (pe_dd){ -p.hi, -p.lo });
+    pe_dd p = pe_dd_times(b, q), r = pe_dd_add(a, pe_dd_neg(p));
     double q1 = r.hi / b.hi;
     p = pe_dd_times(b, q1);
-    r = pe_dd_add(r, (pe_dd){ -p.hi, -p.lo });
+    r = pe_dd_add(r, pe_dd_neg(p));
     pe_dd s = pe_fast_two_sum(q, q1);
     return pe_fast_two_sum(s.hi, s.lo + r.hi / b.hi);
 }

@@ -54,7 +54,7 @@ static const posenc_param *selector(const posenc_table *t)
 bool posenc_applies(const posenc_table *t, const posenc_param *row, const void *params)
 {
     const posenc_param *s = row->when ? selector(t) : NULL;
-    return !s || row->when >> *(const int *)((const char *)params + s->offset) & 1;
+    return !s || posenc_in_mask(row->when, (size_t) * (const int *)((const char *)params + s->offset));
 }
 
 bool posenc_was_given(const posenc_table *t, const posenc_param *row, const void *params)
@@ -64,12 +64,12 @@ bool posenc_was_given(const posenc_table *t, const posenc_param *row, const void
 
 /* ---- what a row allows, in words ---- */
 
-static void list_words(char *buf, size_t size, const char *const *names, uint32_t mask)
+static void list_words(char *buf, size_t size, const char *const *names, uint64_t mask)
 {
     size_t used = 0;
     buf[0] = 0;
-    for (int i = 0; names[i] && used < size; i++)
-        if (mask >> i & 1) {
+    for (size_t i = 0; names[i] && used < size; i++)
+        if (posenc_in_mask(mask, i)) {
             int n = snprintf(buf + used, size - used, "%s%s", used ? ", " : "", names[i]);
             used += n > 0 ? (size_t)n : 0;
         }
@@ -94,7 +94,7 @@ static const char *allowed(const posenc_param *r, char *buf, size_t size)
     }
     case PE_T_BOOL: snprintf(buf, size, "true or false"); break;
     case PE_T_ENUM:
-        list_words(words, sizeof words, r->names, ~0u);
+        list_words(words, sizeof words, r->names, 0);
         snprintf(buf, size, "one of: %s", words);
         break;
     case PE_T_TEXT: snprintf(buf, size, "%.0f to %.0f characters", r->min, r->max); break;

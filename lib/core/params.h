@@ -10,6 +10,7 @@
 #ifndef PE_PARAMS_H
 #define PE_PARAMS_H
 
+#include "core/pace.h"
 #include "posenc.h"
 
 #define PE_ROW(T, m, k, ctype) \
@@ -31,11 +32,14 @@
                .nrows = sizeof(r) / sizeof(r)[0], \
                .size = sizeof(T) + 0 * sizeof(char[offsetof(T, given) == 0 && sizeof(r) / sizeof(r)[0] <= 64 ? 1 : -1]) }
 
-#define PE_ON(v) (1u << (v))
+#define PE_ON(v) (UINT64_C(1) << (v))
 #define PE_LEN(a) (sizeof(a) / sizeof(a)[0])
 
 /* Whether the client supplied the row of that name, which the encoding has. */
 bool pe_given(const posenc_request *r, const char *name);
+/* The bit of that row in `given`, and the marking of the row as given, or not: what is given stands in the key. */
+posenc_given pe_bit(const posenc_request *r, const char *name);
+void pe_mark(posenc_request *r, const char *name, bool on);
 /* INVALID_PARAMETER, and the value as text: pe_invalid(err, "k", posenc_text("%lld", (long long)k), "at most %d", 7). */
 posenc_status pe_invalid(posenc_error *err, const char *field, posenc_short value, const char *allowed, ...)
     POSENC_PRINTF(4, 5);
@@ -43,6 +47,10 @@ posenc_status pe_invalid(posenc_error *err, const char *field, posenc_short valu
 posenc_status pe_not_applicable(posenc_error *err, const char *field, const char *value, const char *allowed, ...)
     POSENC_PRINTF(4, 5);
 posenc_status pe_no_memory(const char *field, posenc_error *err); /* BUSY; "memory" where no field is to blame */
+
+/* Rules for a list; each adds at most one fault. Whole numbers; two whole numbers, height and width. False after a fault. */
+bool pe_reals_whole(const char *name, const posenc_reals *list, posenc_error *err);
+bool pe_reals_two(const char *name, const posenc_reals *list, posenc_error *err);
 
 /* Rules for a tensor parameter; each adds at most one fault, which names the first offending element.
  * Shape: `rank` axes, -1 in `shape` admits any size; `words` says it for people: "[2, N]". */
@@ -53,7 +61,13 @@ bool pe_tensor_within(const posenc_tensor *t, double min, double max, const char
 /* Elements first .. first + n - 1 as float64 into `out`. */
 void pe_tensor_read(const posenc_tensor *t, int64_t first, size_t n, double *out);
 /* Every element as float64 into `out` (posenc_tensor_count). */
-void pe_tensor_doubles(const posenc_tensor *t, double *out);
+posenc_status pe_tensor_doubles(const posenc_tensor *t, double *out, pe_pace *pace);
+/* The largest magnitude that results of the dtype are kept to: finite also after a rounding on the way. */
+double pe_dtype_largest(posenc_dtype dtype);
+/* The largest finite value of the dtype. */
+double pe_dtype_max(posenc_dtype dtype);
+/* The largest magnitude of an element; 0: none. */
+double pe_tensor_largest(const posenc_tensor *t);
 
 /* For `shape`: appends an output tensor. The product of the sizes is checked; LIMIT on overflow.
  *   pe_output(out, "table", dtype, 2, (int64_t[]){ n, d }, err) */

@@ -1,6 +1,7 @@
 /* rules.c - what the `check` functions of encodings share: faults in few words, rules for tensors. */
 #include "core/params.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,18 @@ bool pe_given(const posenc_request *r, const char *name)
 {
     const posenc_table *t = &r->encoding->table;
     return posenc_was_given(t, posenc_row(t, name), r->params);
+}
+
+posenc_given pe_bit(const posenc_request *r, const char *name)
+{
+    const posenc_table *t = &r->encoding->table;
+    return UINT64_C(1) << (posenc_row(t, name) - t->rows);
+}
+
+void pe_mark(posenc_request *r, const char *name, bool on)
+{
+    posenc_given *g = r->params;
+    *g = on ? *g | pe_bit(r, name) : *g & ~pe_bit(r, name);
 }
 
 static posenc_status refuse(posenc_error *err, const char *reason, const char *field, const char *value, const char *allowed,
@@ -40,6 +53,21 @@ posenc_status pe_not_applicable(posenc_error *err, const char *field, const char
 posenc_status pe_no_memory(const char *field, posenc_error *err)
 {
     return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", field, "", "a smaller request, or the same one later");
+}
+
+bool pe_reals_whole(const char *name, const posenc_reals *list, posenc_error *err)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (list->v[i] != floor(list->v[i]))
+            return !pe_invalid(err, posenc_text("%s[%zu]", name, i).s, posenc_text("%.17g", list->v[i]), "a whole number");
+    return true;
+}
+
+bool pe_reals_two(const char *name, const posenc_reals *list, posenc_error *err)
+{
+    if (list->n != 2)
+        return !pe_invalid(err, name, posenc_text("%zu elements", list->n), "2 elements, height and width");
+    return pe_reals_whole(name, list, err);
 }
 
 bool pe_tensor_shaped(const posenc_tensor *t, int rank, const int64_t *shape, const char *words, posenc_error *err)
@@ -94,4 +122,32 @@ bool pe_tensor_within(const posenc_tensor *t, double min, double max, const char
     return tensor_values(t, min, max, false, words, err);
 }
 
-void pe_tensor_doubles(const posenc_tensor *t, double *out) { pe_tensor_read(t, 0, (size_t)posenc_tensor_count(t), out); }
+posenc_status pe_tensor_doubles(const posenc_tensor *t, double *out, pe_pace *pace)
+{
+    enum { CHUNK = 1 << 16 };
+    posenc_status st = PE_OK;
+    for (int64_t first = 0, n = posenc_tensor_count(t); first < n && !st; first += CHUNK) {
+        const int64_t m = n - first < CHUNK ? n - first : CHUNK;
+        pe_tensor_read(t, first, (size_t)m, out + first);
+        st = pe_pace_add(pace, 4 * m);
+    }
+    return st;
+}
+
+double pe_dtype_largest(posenc_dtype dtype) { return dtype == PE_float16 ? 65504 : dtype == PE_float64 ? 1e300 : 3e38; }
+
+double pe_dtype_max(posenc_dtype dtype)
+{
+    return dtype == PE_float64    ? DBL_MAX
+           : dtype == PE_float16  ? 65504
+           : dtype == PE_bfloat16 ? 0x1.fep127 /* 8 bits of precision */
+                                  : (double)FLT_MAX;
+}
+
+double pe_tensor_largest(const posenc_tensor *t)
+{
+    double most = 0;
+    for (int64_t i = 0, n = posenc_tensor_count(t); i < n; i++)
+        most = fmax(most, fabs(posenc_tensor_get(t, i)));
+    return most;
+}

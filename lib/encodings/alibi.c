@@ -10,7 +10,7 @@
  * Source: Press et al. 2022, arXiv:2108.12409, section 3. key_position: the authors' code, BLOOM and Falcon, whose axis
  * of one query is left out here; mpt: MPT's build_mpt_alibi_tensor; causal_relative: GPT-NeoX's AliBi; symmetric: NeMo,
  * x-transformers and encoders. */
-#include "sequence/pairs.h"
+#include "sequence/distances.h"
 #include "sequence/positions.h"
 #include "sequence/slopes.h"
 
@@ -30,7 +30,7 @@ typedef struct alibi {
     pe_slopes of;
     int form;
     int64_t seq_length;
-    pe_pairs size;
+    int64_t query_length, key_length;
     posenc_tensor attention_mask;
 } alibi;
 
@@ -40,11 +40,11 @@ static const posenc_param rows[] = {
     { PE_ENUM(alibi, form), .flags = PE_SELECTOR, .names = forms, .def = KEY_POSITION,
       .doc = "slope * position of the key (BLOOM, Falcon); slope * (position - last) (MPT); -slope * distance to earlier "
              "keys, 0 to later ones (GPT-NeoX); -slope * distance to either side (NeMo, x-transformers)" },
-    { PE_INT(alibi, seq_length), .flags = PE_OPTIONAL, .min = 0, .max = PE_LONGEST,
+    { PE_INT(alibi, seq_length), .flags = PE_OPTIONAL, .min = 0, .max = PE_MOST_TOKENS,
       .doc = "queries and keys; stands for query_length and key_length" },
-    { PE_ROW_IN(alibi, size, query_length, PE_T_INT, int64_t), .flags = PE_OPTIONAL, .min = 0, .max = PE_LONGEST,
-      .when = OF_PAIRS, .doc = "queries, the last of the keys; when absent as many as keys" },
-    { PE_ROW_IN(alibi, size, key_length, PE_T_INT, int64_t), .flags = PE_OPTIONAL, .min = 0, .max = PE_LONGEST,
+    { PE_INT(alibi, query_length), .flags = PE_OPTIONAL, .min = 0, .max = PE_MOST_TOKENS, .when = OF_PAIRS,
+      .doc = "queries, the last of the keys; when absent as many as keys" },
+    { PE_INT(alibi, key_length), .flags = PE_OPTIONAL, .min = 0, .max = PE_MOST_TOKENS,
       .doc = "keys; when absent as many as queries; without any length only the slopes are given" },
     { PE_TENSOR(alibi, attention_mask), .flags = PE_OPTIONAL, .when = PE_ON(KEY_POSITION),
       .doc =
@@ -73,18 +73,19 @@ static const char *settle_lengths(alibi *p, posenc_error *err)
 {
     const bool all = p->given & bit("seq_length"), q = p->given & bit("query_length"), k = p->given & bit("key_length");
     const char *by = k ? "key_length" : q ? "query_length" : all ? "seq_length" : NULL;
-    const int64_t keys = k ? p->size.key_length : q ? p->size.query_length : p->seq_length;
+    const int64_t keys = k ? p->key_length : q ? p->query_length : p->seq_length;
     if (all && (q || k))
         pe_not_applicable(err, "seq_length", posenc_text("%lld", (long long)p->seq_length).s,
                           "either seq_length, or query_length and key_length");
-    p->size = (pe_pairs){ .query_length = q ? p->size.query_length : keys, .key_length = keys };
+    p->query_length = q ? p->query_length : keys;
+    p->key_length = keys;
     p->given &= ~(bit("seq_length") | bit("query_length") | bit("key_length"));
     if (masked(p)) {
         const posenc_tensor *m = &p->attention_mask;
         if (pe_tokens_check(m, 0, 1, "0 or 1", err) && by && keys != m->shape[m->rank - 1])
             pe_invalid(err, by, posenc_text("%lld", (long long)keys), "%lld, the length of attention_mask, or absent",
                        (long long)m->shape[m->rank - 1]);
-        p->size.key_length = m->rank ? m->shape[m->rank - 1] : 0;
+        p->key_length = m->rank ? m->shape[m->rank - 1] : 0;
         return "attention_mask";
     }
     if (by)
@@ -96,8 +97,7 @@ static const char *settle_lengths(alibi *p, posenc_error *err)
 static void check_range(const posenc_request *r, const char *by, posenc_error *err)
 {
     const alibi *p = r->params;
-    const int64_t longest = p->form == SYMMETRIC && p->size.query_length > p->size.key_length ? p->size.query_length
-                                                                                              : p->size.key_length;
+    const int64_t longest = p->form == SYMMETRIC && p->query_length > p->key_length ? p->query_length : p->key_length;
     const bool narrow_distance = p->of.slope_dtype == PE_float16, narrow_result = r->common.dtype == PE_float16;
     double most = narrow_distance ? 65504 : 0x1p60;
     if (narrow_result)
@@ -129,8 +129,8 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     const alibi *p = r->params;
     const posenc_dtype dtype = (posenc_dtype)r->common.dtype;
     const int64_t heads = p->of.head_count;
-    const int64_t pairs[] = { heads, p->size.query_length, p->size.key_length };
-    int64_t keys[] = { 0, p->size.key_length };
+    const int64_t pairs[] = { heads, p->query_length, p->key_length };
+    int64_t keys[] = { 0, p->key_length };
     posenc_status st = PE_OK;
     if (!posenc_mul_size(sequences(p), heads, &keys[0]))
         return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "attention_mask", "too many sequences",
@@ -140,20 +140,26 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return st ? st : pe_output(out, "slopes", dtype, 1, &heads, err);
 }
 
-static size_t curve_size(const alibi *p) { return of_pairs(p) ? (size_t)pe_pairs_curve(&p->size) * sizeof(double) : 0; }
+static pe_curve curve_of(const alibi *p) { return pe_curve_of_last(p->query_length, p->key_length, false); }
+
+/* A head's curve, and the same in the request's dtype. */
+static uint64_t curve_bytes(const alibi *p, posenc_dtype dtype)
+{
+    const pe_curve c = curve_of(p);
+    return of_pairs(p) ? pe_curve_bytes(&c, PE_float64) + pe_curve_bytes(&c, dtype) : 0;
+}
 
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const alibi *p = r->params;
     const posenc_dtype dtype = (posenc_dtype)r->common.dtype;
-    const double heads = (double)p->of.head_count, k = (double)p->size.key_length, q = (double)p->size.query_length;
+    const double heads = (double)p->of.head_count, k = (double)p->key_length, q = (double)p->query_length;
     const double each = p->of.slope_dtype == PE_float64 ? 8 : 22;
     *out = pe_slopes_cost(&p->of);
-    out->scratch += (uint64_t)p->of.head_count * sizeof(double) + curve_size(p);
-    if (of_pairs(p)) {
-        out->scratch += pe_pairs_scratch(&p->size, dtype);
+    out->scratch += (uint64_t)p->of.head_count * sizeof(double) + curve_bytes(p, dtype);
+    if (of_pairs(p))
         out->ns += heads * (each * (q + k) + 10 * q + q * k * (double)posenc_dtype_size(dtype) / 2);
-    } else if (has_bias(p))
+    else if (has_bias(p))
         out->ns += heads * (double)sequences(p) * (50 + each * k);
 }
 
@@ -172,7 +178,7 @@ static posenc_status fill_keys(const alibi *p, const posenc_tensor *dst, int64_t
 {
     enum { BLOCK = 512 };
     double v[BLOCK];
-    const int64_t keys = p->size.key_length;
+    const int64_t keys = p->key_length;
     const size_t size = posenc_dtype_size(dst->dtype);
     const bool mask = masked(p);
     char *row = (char *)dst->data + (size_t)index * (size_t)keys * size;
@@ -199,13 +205,14 @@ static posenc_status fill_keys(const alibi *p, const posenc_tensor *dst, int64_t
 static posenc_status fill_pairs(const alibi *p, const posenc_tensor *dst, int64_t head, double slope, double *curve,
                                 pe_pace *pace)
 {
+    const pe_curve c = curve_of(p);
     posenc_status st = PE_OK;
-    for (int64_t t = 0, n = pe_pairs_curve(&p->size); t < n && !st; t++) {
-        const int64_t ahead = pe_pairs_offset(&p->size, t);
+    for (int64_t t = 0; t < c.count && !st; t++) {
+        const int64_t ahead = pe_curve_distance(&c, t);
         curve[t] = product(p, slope, ahead <= 0 ? ahead : p->form == SYMMETRIC ? -ahead : 0);
         st = pe_pace_add(pace, 10);
     }
-    return st ? st : pe_pairs_fill(&p->size, dst, head, curve, curve + pe_pairs_curve(&p->size), pace);
+    return st ? st : pe_curve_fill(&c, curve, curve + c.count, dst, head, pace);
 }
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
@@ -214,8 +221,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const posenc_tensor *bias = pe_tensor(out, "bias"), *slopes = pe_tensor(out, "slopes");
     const int64_t heads = p->of.head_count;
     pe_pace pace = { .ctx = ctx };
-    double *slope = malloc((size_t)heads * sizeof *slope + curve_size(p) +
-                           (curve_size(p) ? pe_pairs_scratch(&p->size, slopes->dtype) : 0));
+    double *slope = malloc((size_t)heads * sizeof *slope + curve_bytes(p, slopes->dtype));
     if (!slope)
         return pe_no_memory("memory", err);
     posenc_status st = pe_slopes_compute(&p->of, slope, ctx, err);

@@ -61,7 +61,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     beit_relative_position_bias *p = r->params;
     if (!pe_given(r, "new_window_size")) { /* either spelling has the same digest */
         p->new_window_size = p->window_size;
-        p->given |= 1ULL << (posenc_row(&pe_beit_relative_position_bias.table, "new_window_size") - rows);
+        pe_mark(r, "new_window_size", true);
     }
     bool sound = pe_two_sizes(&p->window_size, "window_size", MOST_WINDOW, p->old, err);
     sound = sound && pe_two_sizes(&p->new_window_size, "new_window_size", MOST_WINDOW, p->new, err);

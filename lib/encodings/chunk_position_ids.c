@@ -83,7 +83,6 @@ static bool count_rows(const chunk_position_ids *p, int64_t *n)
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
     chunk_position_ids *p = r->params;
-    const posenc_param *overlap = posenc_row(&r->encoding->table, "overlap");
     const bool step = pe_given(r, "stride"), shared = pe_given(r, "overlap");
     if (step && shared)
         pe_not_applicable(err, "overlap", posenc_text("%lld", (long long)p->overlap).s, "either stride or overlap");
@@ -95,7 +94,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
                    (long long)p->window - 1);
     if (!step)
         p->stride = p->window - p->overlap;
-    p->given &= ~(1ULL << (overlap - rows)); /* leaves no trace: stride says it */
+    pe_mark(r, "overlap", false); /* leaves no trace: stride says it */
     return err->status;
 }
 

@@ -356,12 +356,10 @@ static posenc_status load(work *w, const layers *l, double *memory)
         w->w[i] = memory;
         w->b[i] = memory + w->out[i] * w->in[i];
         memory = w->b[i] + w->out[i];
-        pe_tensor_doubles(l->w[i], w->w[i]);
-        if (l->b[i])
-            pe_tensor_doubles(l->b[i], w->b[i]);
-        else
-            memset(w->b[i], 0, (size_t)w->out[i] * sizeof *w->b[i]);
-        st = pe_pace_add(&w->pace, 2 * posenc_tensor_count(l->w[i]));
+        memset(w->b[i], 0, (size_t)w->out[i] * sizeof *w->b[i]);
+        st = pe_tensor_doubles(l->w[i], w->w[i], &w->pace);
+        if (!st && l->b[i])
+            st = pe_tensor_doubles(l->b[i], w->b[i], &w->pace);
     }
     return st;
 }

@@ -31,6 +31,7 @@ static const posenc_param rows[] = {
     { PE_ENUM(continuous_sinusoidal, preset), .flags = PE_OPTIONAL, .names = preset_names,
       .doc = "mtan: max_period=10, scale=48, layout=interleaved, for times scaled to 0 .. 1; given parameters win" },
     PE_TIME_ROWS(continuous_sinusoidal, when),
+    PE_CONVENTION_WIDTH(continuous_sinusoidal, of, "width of the encoding"),
     PE_CONVENTION_ROWS(continuous_sinusoidal, of),
     { PE_ENUM(continuous_sinusoidal, freq_form), .names = pe_freq_forms, .def = PE_POWER_EXP,
       .doc = "exp(-i ln(b)/n) or 1/b^(i/n): the same but for compute_dtype=float32" },
@@ -51,7 +52,7 @@ static void apply_preset(posenc_request *r)
     continuous_sinusoidal *p = r->params;
     if (!pe_given(r, "preset"))
         return;
-    p->given &= ~(1ULL << (posenc_row(&r->encoding->table, "preset") - rows));
+    pe_mark(r, "preset", false);
     if (!pe_given(r, "max_period"))
         p->of.max_period = 10;
     if (!pe_given(r, "scale"))

@@ -9,7 +9,6 @@
 #include "core/elementary.h"
 #include "core/pace.h"
 #include "core/params.h"
-#include "sequence/pairs.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,14 +39,6 @@ static const posenc_output outputs[] = {
 
 /* ---- check ---- */
 
-static double largest(const posenc_tensor *t)
-{
-    double most = 0;
-    for (int64_t i = 0, n = posenc_tensor_count(t); i < n; i++)
-        most = fmax(most, fabs(posenc_tensor_get(t, i)));
-    return most;
-}
-
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
     cope *p = r->params;
@@ -66,7 +57,8 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     if (e->shape[0] < 1 || e->shape[0] > 1 << 24)
         return pe_invalid(err, "pos_emb", posenc_text("%lld rows", (long long)e->shape[0]), "1 .. 2^24 rows");
     p->max_pos = e->shape[0];
-    const double most = pe_largest((posenc_dtype)r->common.dtype), bound = largest(q) * largest(e) * (double)d;
+    const double most = pe_dtype_largest((posenc_dtype)r->common.dtype),
+                 bound = pe_tensor_largest(q) * pe_tensor_largest(e) * (double)d;
     if (bound > most)
         pe_invalid(err, "query", posenc_text("products of up to %g", bound),
                    "D times the largest elements of query and pos_emb at most %g in %s", most,
@@ -147,7 +139,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     posenc_status st = PE_OK;
     if (!table)
         return pe_no_memory("memory", err);
-    st = pe_read_doubles(&p->pos_emb, table, &pace);
+    st = pe_tensor_doubles(&p->pos_emb, table, &pace);
     for (int64_t i = 0; i < s.rows && !st; i++) {
         for (int64_t k = 0; k < s.width; k++)
             query[k] = posenc_tensor_get(&p->query, i * s.width + k);

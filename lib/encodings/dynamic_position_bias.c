@@ -9,7 +9,7 @@
  * Source: Wang et al. 2022 (CrossFormer), arXiv:2108.00154, section 3.3; for activation, log distance and sign
  * DynamicPositionBias of x-transformers, whose first norm has no bias and whose other norms have one. */
 #include "core/elementary.h"
-#include "sequence/pairs.h"
+#include "sequence/distances.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ enum { LAYERS = 8 }; /* at most: seven hidden ones and the last */
 
 typedef struct dynamic_position_bias {
     posenc_given given;
-    pe_pairs size;
+    int64_t query_length, key_length;
     bool log_distance;
     double norm_eps;
     posenc_tensor weight[LAYERS], bias[LAYERS], norm_weight[LAYERS - 1], norm_bias[LAYERS - 1]; /* absent: no name */
@@ -51,10 +51,10 @@ typedef struct dynamic_position_bias {
 
 /* clang-format off */
 static const posenc_param rows[] = {
-    { PE_ROW_IN(dynamic_position_bias, size, query_length, PE_T_INT, int64_t), .flags = PE_REQUIRED, .min = 0,
-      .max = PE_LONGEST, .doc = "queries, the last of the keys" },
-    { PE_ROW_IN(dynamic_position_bias, size, key_length, PE_T_INT, int64_t), .flags = PE_REQUIRED, .min = 0,
-      .max = PE_LONGEST, .doc = "keys" },
+    { PE_INT(dynamic_position_bias, query_length), .flags = PE_REQUIRED, .min = 0,
+      .max = PE_MOST_TOKENS, .doc = "queries, the last of the keys" },
+    { PE_INT(dynamic_position_bias, key_length), .flags = PE_REQUIRED, .min = 0,
+      .max = PE_MOST_TOKENS, .doc = "keys" },
     { PE_BOOL(dynamic_position_bias, log_distance), .doc = "the input is sign(q - k) ln(|q - k| + 1) instead of q - k" },
     { PE_REAL(dynamic_position_bias, norm_eps), .def = 1e-5, .min = 1e-30, .max = 1e30,
       .doc = "added to the variance in layer norms" },
@@ -136,10 +136,10 @@ static double magnitude(const posenc_tensor *t, int64_t i) { return t ? fabs(pos
 static void check_range(const posenc_request *r, const layer *l, int n, posenc_error *err)
 {
     const dynamic_position_bias *p = r->params;
-    const int64_t longest = p->size.query_length > p->size.key_length ? p->size.query_length : p->size.key_length;
-    double x = p->log_distance ? 22 : (double)longest; /* ln of 10^9 is below 21 */
+    const int64_t longest = p->query_length > p->key_length ? p->query_length : p->key_length;
+    double x = p->log_distance ? 22 : (double)longest; /* ln of 2^30 is below 21 */
     for (int i = 0; i < n; i++) {
-        const double most = i == n - 1 ? pe_largest((posenc_dtype)r->common.dtype) : 1e150;
+        const double most = i == n - 1 ? pe_dtype_largest((posenc_dtype)r->common.dtype) : 1e150;
         double next = 0;
         for (int64_t o = 0; o < l[i].out; o++) {
             double bound = magnitude(l[i].bias, o);
@@ -178,7 +178,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 {
     const dynamic_position_bias *p = r->params;
     layer l[LAYERS];
-    const int64_t size[] = { l[layers_of(p, l) - 1].out, p->size.query_length, p->size.key_length };
+    const int64_t size[] = { l[layers_of(p, l) - 1].out, p->query_length, p->key_length };
     return pe_output(out, "bias", (posenc_dtype)r->common.dtype, 3, size, err);
 }
 
@@ -199,12 +199,14 @@ static uint64_t weights(const layer *l, int n)
     return sum;
 }
 
+static pe_curve curve_of(const dynamic_position_bias *p) { return pe_curve_of_last(p->query_length, p->key_length, true); }
+
 static uint64_t memory(const posenc_request *r, const layer *l, int n)
 {
     const dynamic_position_bias *p = r->params;
-    const uint64_t curves = (uint64_t)pe_pairs_curve(&p->size) * (uint64_t)l[n - 1].out;
-    return (2 * widest(l, n) + weights(l, n) + curves) * sizeof(double) +
-           pe_pairs_scratch(&p->size, (posenc_dtype)r->common.dtype);
+    const pe_curve c = curve_of(p);
+    return (2 * widest(l, n) + weights(l, n)) * sizeof(double) + (uint64_t)l[n - 1].out * pe_curve_bytes(&c, PE_float64) +
+           pe_curve_bytes(&c, (posenc_dtype)r->common.dtype);
 }
 
 static double per_position(const layer *l, int n)
@@ -220,9 +222,9 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const dynamic_position_bias *p = r->params;
     layer l[LAYERS];
     const int n = layers_of(p, l);
-    const double q = (double)p->size.query_length, k = (double)p->size.key_length;
+    const double q = (double)p->query_length, k = (double)p->key_length;
     const double each = (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 2;
-    out->ns = 5000 + 3 * (double)weights(l, n) + (double)pe_pairs_curve(&p->size) * per_position(l, n) +
+    out->ns = 5000 + 3 * (double)weights(l, n) + (double)curve_of(p).count * per_position(l, n) +
               (double)l[n - 1].out * q * (10 + k * each);
     out->scratch = memory(r, l, n);
 }
@@ -242,7 +244,7 @@ static const double *copied(const posenc_tensor *t, int64_t n, double **room, pe
     if (!t)
         memset(to, 0, (size_t)n * sizeof *to);
     else if (!*st)
-        *st = pe_read_doubles(t, to, pace);
+        *st = pe_tensor_doubles(t, to, pace);
     return to;
 }
 
@@ -297,14 +299,14 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 {
     const dynamic_position_bias *p = r->params;
     const posenc_tensor *dst = pe_tensor(out, "bias");
-    const int64_t length = pe_pairs_curve(&p->size);
+    const pe_curve c = curve_of(p);
     layer read[LAYERS];
     numbers l[LAYERS];
     const int n = layers_of(p, read);
     const int64_t heads = read[n - 1].out, wide = (int64_t)widest(read, n);
     pe_pace pace = { .ctx = ctx };
     posenc_status st = PE_OK;
-    if (!length)
+    if (!c.count)
         return PE_OK;
     double *x = malloc((size_t)memory(r, read, n)), *y = x + wide, *room = y + wide;
     if (!x)
@@ -317,15 +319,15 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         l[i].norm_weight = g->norm_weight ? copied(g->norm_weight, g->out, &room, &pace, &st) : NULL;
         l[i].norm_bias = g->norm_weight ? copied(g->norm_bias, g->out, &room, &pace, &st) : NULL;
     }
-    double *curve = room; /* (heads, length) */
-    for (int64_t t = 0; t < length && !st; t++) {
-        x[0] = input_of(p, -pe_pairs_offset(&p->size, t));
+    double *curve = room; /* (heads, c.count) */
+    for (int64_t t = 0; t < c.count && !st; t++) {
+        x[0] = input_of(p, pe_curve_distance(&c, t));
         const double *v = run(p, l, n, x, y, &pace, &st);
         for (int64_t h = 0; v && h < heads; h++)
-            curve[h * length + t] = v[h] + 0.0;
+            curve[h * c.count + t] = v[h] + 0.0;
     }
     for (int64_t h = 0; h < heads && !st; h++)
-        st = pe_pairs_fill(&p->size, dst, h, curve + h * length, curve + heads * length, &pace);
+        st = pe_curve_fill(&c, curve + h * c.count, curve + heads * c.count, dst, h, &pace);
     free(x);
     return st;
 }

@@ -7,7 +7,7 @@
  * Source: Li et al. 2024, arXiv:2310.04418, section 3; for the threshold's multiplier, eps beside psi and |c v|
  * FIRE.forward of mcleish7/arithmetic, whose training draws random sorted positions: give them as `positions`. */
 #include "core/elementary.h"
-#include "sequence/pairs.h"
+#include "sequence/distances.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ typedef struct fire {
 
 static const posenc_param rows[] = {
     { PE_INT(fire, num_heads), .flags = PE_DERIVED, .min = 1, .max = 1 << 20, .doc = "heads; when absent the rows of w2" },
-    { PE_INT(fire, seq_length), .flags = PE_DERIVED, .min = 0, .max = PE_LONGEST,
+    { PE_INT(fire, seq_length), .flags = PE_DERIVED, .min = 0, .max = PE_MOST_TOKENS,
       .doc = "queries and keys, at positions 0, 1, ...; when absent as many as positions" },
     { PE_REALS(fire, positions), .flags = PE_OPTIONAL, .min = 0, .max = 0x1p53,
       .doc = "the positions themselves, as drawn in training; when absent 0, 1, ..." },
@@ -91,7 +91,7 @@ static void check_range(const posenc_request *r, posenc_error *err)
     }
     if (!p->positions.n && p->seq_length)
         most = (double)(p->seq_length - 1);
-    const double x = psi(p, most - least) / divisor(p, least), finite = pe_largest((posenc_dtype)r->common.dtype);
+    const double x = psi(p, most - least) / divisor(p, least), finite = pe_dtype_largest((posenc_dtype)r->common.dtype);
     for (int64_t h = 0; h < p->num_heads; h++) {
         double bound = fabs(posenc_tensor_get(&p->b2, h));
         for (int64_t m = 0; m < p->mlp_width; m++)
@@ -166,7 +166,7 @@ static posenc_status read(const posenc_tensor *t, double **room, const double **
 {
     double *copy = take(room, (size_t)posenc_tensor_count(t));
     *to = copy;
-    return pe_read_doubles(t, copy, pace);
+    return pe_tensor_doubles(t, copy, pace);
 }
 
 /* n columns of row i, from column `first` on: x (n) through the network, into all heads of dst. */

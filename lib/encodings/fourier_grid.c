@@ -110,11 +110,8 @@ static void check_rules(const posenc_request *r, posenc_error *err)
         pe_not_applicable(err, "grid_offset", posenc_text("%.17g", p->grid_offset).s, "0, or grid_type=index or centered");
     if (p->normalize_coords != SEPARATE && p->grid_type != PE_GRID_CENTERED)
         pe_not_applicable(err, "normalize_coords", norms[p->normalize_coords], "separate, or grid_type=centered");
-    if (pe_given(r, "ref_feat_shape") && ref->n != 2)
-        pe_invalid(err, "ref_feat_shape", posenc_text("%zu numbers", ref->n), "two: height, width");
-    for (size_t i = 0; i < ref->n && ref->n == 2; i++)
-        if (ref->v[i] != floor(ref->v[i]))
-            pe_invalid(err, posenc_text("ref_feat_shape[%zu]", i).s, posenc_text("%.17g", ref->v[i]), "a whole number");
+    if (pe_given(r, "ref_feat_shape"))
+        pe_reals_two("ref_feat_shape", ref, err);
     if (p->compute_dtype == FLOAT32 && !p->in_pixels && (p->temperature < 1e-12 || p->temperature > 1e36))
         pe_invalid(err, "temperature", posenc_text("%.17g", p->temperature), "1e-12 .. 1e36 with compute_dtype=float32");
 }

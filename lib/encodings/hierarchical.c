@@ -9,7 +9,7 @@
  * Source: no implementation is canonical; BERT and its descendants add tables of several kinds of positions, hierarchical
  * attention networks (Yang et al. 2016, HIBERT: Zhang et al. 2019, arXiv:1905.06566) encode sentences and documents apart.
  * The sinusoid is that of Vaswani et al. 2017, section 3.5. */
-#include "sequence/pairs.h"
+#include "core/params.h"
 #include "sequence/sines.h"
 
 #include <math.h>
@@ -212,13 +212,11 @@ static void check_table(const hierarchical *p, int l, posenc_error *err)
 static void check_range(const posenc_request *r, posenc_error *err)
 {
     const hierarchical *p = r->params;
-    const double most = pe_largest((posenc_dtype)r->common.dtype);
+    const double most = pe_dtype_largest((posenc_dtype)r->common.dtype);
     double sum = 0, widest = 0;
     int largest = 0;
     for (int l = 0; l < levels(p); l++) {
-        double v = learned(p, l) ? 0 : 1;
-        for (int64_t i = 0; learned(p, l) && i < posenc_tensor_count(&p->table[l]); i++)
-            v = fmax(v, fabs(posenc_tensor_get(&p->table[l], i)));
+        double v = learned(p, l) ? pe_tensor_largest(&p->table[l]) : 1;
         v *= fabs(weight(p, l));
         largest = v > widest ? l : largest;
         widest = fmax(widest, v);

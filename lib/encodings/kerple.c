@@ -10,7 +10,7 @@
  * Source: Chi et al. 2022, arXiv:2205.09921, section 4; ParallelKerpleLog and ParallelKerplePower of chijames/KERPLE,
  * which also decide that later keys have distance 0 and that use_alibi_slopes is clamped too. */
 #include "core/elementary.h"
-#include "sequence/pairs.h"
+#include "sequence/distances.h"
 #include "sequence/slopes.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ typedef struct kerple {
     posenc_given given;
     int variant;
     int64_t num_heads;
-    pe_pairs size;
+    int64_t query_length, key_length;
     double eps;
     posenc_reals p, a, bias_p, bias_a, wei_p, wei_a;
     bool use_alibi_slopes;
@@ -39,9 +39,9 @@ static const posenc_param rows[] = {
       .doc = "-p ln(1 + a d), or -bias_a d^bias_p with an optional factor exp(-wei_a d^wei_p) of the scores" },
     { PE_INT(kerple, num_heads), .flags = PE_DERIVED, .min = 1, .max = 1 << 20,
       .doc = "heads; when absent the length of the lists, or the axis of the scores" },
-    { PE_ROW_IN(kerple, size, query_length, PE_T_INT, int64_t), .flags = PE_DERIVED, .min = 0, .max = PE_LONGEST,
+    { PE_INT(kerple, query_length), .flags = PE_DERIVED, .min = 0, .max = PE_MOST_TOKENS,
       .doc = "queries, the last of the keys; when absent the axis of the scores" },
-    { PE_ROW_IN(kerple, size, key_length, PE_T_INT, int64_t), .flags = PE_DERIVED, .min = 0, .max = PE_LONGEST,
+    { PE_INT(kerple, key_length), .flags = PE_DERIVED, .min = 0, .max = PE_MOST_TOKENS,
       .doc = "keys; when absent the axis of the scores" },
     { PE_REAL(kerple, eps), .def = 0.01, .min = 0, .max = 2, .doc = "smaller parameters count as this" },
     { PE_REALS(kerple, p), .flags = PE_REQUIRED, .min = -1e100, .max = 1e100, .when = PE_ON(LOG),
@@ -113,7 +113,7 @@ static double element(const part *f, double d)
     }
     const pe_dd power = f->p == 1 ? (pe_dd){ d, 0 } : pe_dd_pow((pe_dd){ d, 0 }, f->p);
     const pe_dd x = pe_dd_times(power, f->a);
-    return f->kind == DISTANCE_POWER ? 0 - x.hi : x.hi > 745 ? 0 : pe_dd_exp((pe_dd){ -x.hi, -x.lo }).hi;
+    return f->kind == DISTANCE_POWER ? 0 - x.hi : x.hi > 745 ? 0 : pe_dd_exp(pe_dd_neg(x)).hi;
 }
 
 /* ---- check ---- */
@@ -132,17 +132,18 @@ static void check_sizes(const posenc_request *r, kerple *p, posenc_error *err)
     const bool q = pe_given(r, "query_length"), k = pe_given(r, "key_length");
     bool known = pe_given(r, "num_heads");
     if (pe_given(r, "scores")) {
-        const int64_t any[] = { -1, known ? p->num_heads : -1, q ? p->size.query_length : -1, k ? p->size.key_length : -1 };
+        const int64_t any[] = { -1, known ? p->num_heads : -1, q ? p->query_length : -1, k ? p->key_length : -1 };
         const bool batch = p->scores.rank == 4;
         if (pe_tensor_shaped(&p->scores, batch ? 4 : 3, any + !batch,
                              "[H, Q, K] or [B, H, Q, K] of num_heads, query_length "
                              "and key_length",
                              err)) {
             const int64_t *n = p->scores.shape + batch;
-            if (n[0] < 1 || n[0] > 1 << 20 || n[1] > PE_LONGEST || n[2] > PE_LONGEST)
-                pe_invalid(err, "scores", posenc_text("%lld heads", (long long)n[0]), "1 .. 2^20 heads, lengths up to 10^9");
+            if (n[0] < 1 || n[0] > 1 << 20 || n[1] > PE_MOST_TOKENS || n[2] > PE_MOST_TOKENS)
+                pe_invalid(err, "scores", posenc_text("%lld heads", (long long)n[0]), "1 .. 2^20 heads, lengths up to 2^30");
             p->num_heads = n[0];
-            p->size = (pe_pairs){ n[1], n[2] };
+            p->query_length = n[1];
+            p->key_length = n[2];
             known = true;
         }
     } else {
@@ -167,14 +168,16 @@ static void check_sizes(const posenc_request *r, kerple *p, posenc_error *err)
                     "a value, or scores, or a list of a value a head");
 }
 
+static pe_curve curve_of(const kerple *p) { return pe_curve_of_last(p->query_length, p->key_length, true); }
+
 /* Every element is finite in dtype: the largest distance has the largest bias, and weights are at most 1. */
 static void check_range(const posenc_request *r, posenc_error *err)
 {
     const kerple *p = r->params;
     const bool scores = pe_given(r, "scores");
-    const double most = pe_largest((posenc_dtype)r->common.dtype) / (scores ? 2 : 1), one = 1;
-    const double farthest = p->size.key_length ? (double)(p->size.key_length - 1) : 0;
-    const int64_t parameters = !has_bias(r) || !pe_pairs_curve(&p->size) ? 0 : p->use_alibi_slopes ? 1 : p->num_heads;
+    const double most = pe_dtype_largest((posenc_dtype)r->common.dtype) / (scores ? 2 : 1), one = 1;
+    const double farthest = p->key_length ? (double)(p->key_length - 1) : 0;
+    const int64_t parameters = !has_bias(r) || !curve_of(p).count ? 0 : p->use_alibi_slopes ? 1 : p->num_heads;
     for (int64_t h = 0; h < parameters; h++) {
         part f = bias_of(p, h, &one);
         if (f.kind == LOGARITHM && f.p * 300 <= most) /* a d < 10^109, e^300 is more */
@@ -214,7 +217,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 {
     const kerple *p = r->params;
     const posenc_dtype dtype = (posenc_dtype)r->common.dtype;
-    const int64_t size[] = { p->num_heads, p->size.query_length, p->size.key_length };
+    const int64_t size[] = { p->num_heads, p->query_length, p->key_length };
     posenc_status st = PE_OK;
     if (has_bias(r))
         st = pe_output(out, "bias", dtype, 3, size, err);
@@ -235,15 +238,15 @@ static pe_slopes alibi_slopes(const kerple *p)
 static uint64_t memory(const posenc_request *r)
 {
     const kerple *p = r->params;
-    return 2 * (uint64_t)pe_pairs_curve(&p->size) * sizeof(double) +
-           pe_pairs_scratch(&p->size, (posenc_dtype)r->common.dtype) +
+    const pe_curve c = curve_of(p);
+    return 2 * pe_curve_bytes(&c, PE_float64) + pe_curve_bytes(&c, (posenc_dtype)r->common.dtype) +
            (p->use_alibi_slopes ? (uint64_t)p->num_heads * sizeof(double) : 0);
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const kerple *p = r->params;
-    const double n = (double)(p->size.key_length), parts = has_bias(r) + has_weight(r);
+    const double n = (double)(p->key_length), parts = has_bias(r) + has_weight(r);
     const double each = parts * (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 2 + (p->scores.rank ? 8 : 0);
     const double batch = p->scores.rank == 4 ? (double)p->scores.shape[0] : 1;
     *out = (posenc_cost){ .ns = 2000 };
@@ -251,19 +254,18 @@ static void cost(const posenc_request *r, posenc_cost *out)
         const pe_slopes s = alibi_slopes(p);
         *out = pe_slopes_cost(&s);
     }
-    out->ns += (double)p->num_heads * (parts * 1800 * n + batch * (double)p->size.query_length * (10 + each * n));
+    out->ns += (double)p->num_heads * (parts * 1800 * n + batch * (double)p->query_length * (10 + each * n));
     out->scratch += memory(r);
 }
 
 /* ---- compute ---- */
 
-static posenc_status make_curve(const pe_pairs *size, const part *f, double *curve, pe_pace *pace)
+static posenc_status make_curve(const pe_curve *c, const part *f, double *curve, pe_pace *pace)
 {
-    const int64_t n = pe_pairs_curve(size);
     const double zero = element(f, 0); /* of all later keys */
     posenc_status st = PE_OK;
-    for (int64_t t = 0; t < n && !st; t++) {
-        const int64_t distance = -pe_pairs_offset(size, t);
+    for (int64_t t = 0; t < c->count && !st; t++) {
+        const int64_t distance = pe_curve_distance(c, t);
         curve[t] = distance > 0 ? element(f, (double)distance) : zero;
         st = pe_pace_add(pace, distance > 0 ? 2500 : 2);
     }
@@ -276,7 +278,7 @@ static posenc_status apply(const kerple *p, const posenc_tensor *dst, int64_t h,
 {
     enum { BLOCK = 256 };
     double v[BLOCK];
-    const int64_t q = p->size.query_length, k = p->size.key_length, batch = dst->rank == 4 ? dst->shape[0] : 1;
+    const int64_t q = p->query_length, k = p->key_length, batch = dst->rank == 4 ? dst->shape[0] : 1;
     const size_t size = posenc_dtype_size(dst->dtype);
     posenc_status st = PE_OK;
     for (int64_t row = 0; row < batch * q && !st; row++) {
@@ -299,15 +301,15 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const kerple *p = r->params;
     const posenc_tensor *bias = pe_tensor(out, "bias"), *weight = pe_tensor(out, "weight"),
                         *scores = pe_tensor(out, "scores_out");
-    const int64_t n = pe_pairs_curve(&p->size);
+    const pe_curve c = curve_of(p);
     pe_pace pace = { .ctx = ctx };
     posenc_status st = PE_OK;
-    if (!n)
+    if (!c.count)
         return PE_OK;
     double *b = malloc((size_t)memory(r));
     if (!b)
         return pe_no_memory("memory", err);
-    double *w = b + n, *slope = w + n;
+    double *w = b + c.count, *slope = w + c.count;
     void *narrow = slope + (p->use_alibi_slopes ? p->num_heads : 0);
     if (p->use_alibi_slopes) {
         const pe_slopes s = alibi_slopes(p);
@@ -315,10 +317,10 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     }
     for (int64_t h = 0; h < p->num_heads && !st; h++) {
         const part fb = bias_of(p, h, slope), fw = weight_of(p, h);
-        if (bias && !(st = make_curve(&p->size, &fb, b, &pace)))
-            st = pe_pairs_fill(&p->size, bias, h, b, narrow, &pace);
-        if (!st && weight && !(st = make_curve(&p->size, &fw, w, &pace)))
-            st = pe_pairs_fill(&p->size, weight, h, w, narrow, &pace);
+        if (bias && !(st = make_curve(&c, &fb, b, &pace)))
+            st = pe_curve_fill(&c, b, narrow, bias, h, &pace);
+        if (!st && weight && !(st = make_curve(&c, &fw, w, &pace)))
+            st = pe_curve_fill(&c, w, narrow, weight, h, &pace);
         if (!st && scores)
             st = apply(p, scores, h, bias ? b : NULL, weight ? w : NULL, &pace);
     }

@@ -12,8 +12,8 @@
  * Defined here: cubic_spline through 1, 2 or 3 rows is the constant, line or parabola (SciPy: the same from 2 on);
  * hierarchical rows below L are copies, as the formula has it without rounding. Interpolation to the same length copies. */
 #include "core/random.h"
+#include "sequence/convention.h"
 #include "sequence/resample.h"
-#include "sequence/sines.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -141,11 +141,8 @@ static void check_sines(const learned_extend *p, posenc_error *err)
     if (width(p) % 2 && p->odd_dim == PE_ODD_ERROR)
         pe_invalid(err, "odd_dim", posenc_text("error, with an odd width of %lld", (long long)width(p)),
                    "zero_pad, sin_extra or round_up_truncate, or a table of even width");
-    if (!(pe_sines_steps(&s).hi > 0))
-        pe_invalid(err, "downscale_freq_shift", posenc_text("%.17g", p->downscale_freq_shift),
-                   "below half the width, %lld: the exponent's divisor must be over 0", (long long)width(p) / 2);
-    else if (31 + pe_sines_exponent(&s) > 900)
-        pe_invalid(err, "max_period", posenc_text("%.17g", p->max_period), "larger: angles at row 2^30 must be below 2^900");
+    if (pe_sines_check_steps(&s, "", err))
+        pe_sines_check_range(&s, "max_period", p->max_period, 31, err);
 }
 
 static void check_lengths(const learned_extend *p, posenc_error *err)

@@ -163,13 +163,10 @@ static void check_sections(const posenc_request *r, const mrope *p, posenc_error
                     "a value, it is required: pairs of each axis, together %zu", pairs);
         return;
     }
-    for (size_t i = 0; i < l->n; i++) {
+    if (!pe_reals_whole("mrope_section", l, err))
+        return;
+    for (size_t i = 0; i < l->n; i++)
         sum += l->v[i];
-        if (l->v[i] != floor(l->v[i])) {
-            pe_invalid(err, posenc_text("mrope_section[%zu]", i).s, posenc_text("%.17g", l->v[i]), "a whole number");
-            return;
-        }
-    }
     if (sum != (double)pairs)
         pe_invalid(err, "mrope_section", posenc_text("a sum of %.0f", sum), "a sum of %zu, half the rotary width", pairs);
     const int64_t axes = axes_of(r, p);
@@ -186,14 +183,13 @@ static void check_sections(const posenc_request *r, const mrope *p, posenc_error
 static void check_vectors(const posenc_request *r, const char *name, const posenc_tensor *t, posenc_error *err)
 {
     const mrope *p = r->params;
-    const double most = pe_rope_most((posenc_dtype)r->common.dtype, single(p), pe_rope_attention(r, &p->rotary).hi);
     if (!pe_given(r, name))
         return;
     if (!placed(r))
         pe_not_applicable(err, name, "given without positions",
                           "positions_t, positions_h, positions_w or position_ids with it");
     else if (pe_rope_heads(t, PE_HEAD_POSITION_DIM, NULL, length_of(r, p), p->rotary.head_dim, err))
-        pe_tensor_within(t, -most, most, posenc_text("at most %.3g, so that the result is finite", most).s, err);
+        pe_rope_fits(r, &p->rotary, single(p), t, err);
 }
 
 static posenc_status check(posenc_request *r, posenc_error *err)

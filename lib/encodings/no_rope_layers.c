@@ -38,12 +38,6 @@ static const posenc_output outputs[] = {
 
 /* ---- rules ---- */
 
-static void mark(posenc_request *r, const char *name)
-{
-    posenc_given *g = r->params;
-    *g |= 1ULL << (posenc_row(&r->encoding->table, name) - r->encoding->table.rows);
-}
-
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
     no_rope_layers *p = r->params;
@@ -56,7 +50,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
         pe_not_applicable(err, "no_rope_layer_interval", "given with no_rope_layers", "one of the two");
     if (!interval && !listed) {
         p->no_rope_layer_interval = 4;
-        mark(r, "no_rope_layer_interval");
+        pe_mark(r, "no_rope_layer_interval", true);
     }
     if (listed && !pe_given(r, "num_hidden_layers"))
         p->num_hidden_layers = (int64_t)l->n;

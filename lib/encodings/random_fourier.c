@@ -191,11 +191,8 @@ static void check_source(const posenc_request *r, source s, posenc_error *err)
     belongs(r, "image_size", s == POINTS, "points", err);
     if (s == POINTS && !pe_given(r, "image_size"))
         missing("image_size", "beside points", err);
-    if (s == POINTS && pe_given(r, "image_size") && p->image_size.n != 2)
-        pe_invalid(err, "image_size", posenc_text("%zu numbers", p->image_size.n), "two: height, width");
-    for (size_t i = 0; i < p->image_size.n && s == POINTS; i++)
-        if (p->image_size.v[i] != floor(p->image_size.v[i]))
-            pe_invalid(err, posenc_text("image_size[%zu]", i).s, posenc_text("%.17g", p->image_size.v[i]), "a whole number");
+    if (s == POINTS && pe_given(r, "image_size"))
+        pe_reals_two("image_size", &p->image_size, err);
 
     const posenc_tensor *t = s == COORDS ? &p->coords : s == POINTS ? &p->points : NULL;
     if (!t)
@@ -427,8 +424,8 @@ static void waves(const work *w, const pe_dd *angle, size_t n, double *first, do
     const bool flip = w->p->flip_sin_to_cos;
     pe_sincos(angle, n, flip ? second : first, flip ? first : second);
     for (size_t j = 0; j < n && w->single; j++) {
-        first[j] = (double)(float)first[j];
-        second[j] = (double)(float)second[j];
+        first[j] = pe_single(first[j]);
+        second[j] = pe_single(second[j]);
     }
 }
 
@@ -534,7 +531,7 @@ static posenc_status ladder32(work *w)
 {
     posenc_status st = PE_OK;
     for (size_t j = 0; j < w->m && !st; j++) {
-        const float exponent = (float)j / (float)w->m, power = (float)pe_pow((double)(float)w->p->sigma, (double)exponent);
+        const float exponent = (float)j / (float)w->m, power = (float)pe_pow(pe_single(w->p->sigma), (double)exponent);
         w->ladder[j] = single(two_pi32 * power);
         st = pe_pace_add(&w->pace, 1000);
     }
@@ -559,9 +556,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         const pe_ladder l = { .gain = pe_two_pi, .top = 1, .bottom = p->sigma, .steps = { (double)w.m, 0 } };
         st = w.single ? ladder32(&w) : pe_frequencies(&l, w.m, w.ladder, ctx);
     } else if (t) {
-        pe_tensor_doubles(t, matrix);
+        st = pe_tensor_doubles(t, matrix, &w.pace);
         w.matrix = matrix;
-        st = pe_pace_add(&w.pace, 2 * posenc_tensor_count(t));
     } else if (p->mode == GAUSSIAN) {
         double *drawn = pe_tensor(out, matrix_name(w.s))->data;
         st = pe_features_draw((uint64_t)p->seed, 0, w.s == COORDS ? p->sigma : p->scale, w.in * w.m, drawn, &w.pace);

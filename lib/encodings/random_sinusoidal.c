@@ -178,7 +178,7 @@ static pe_dd gain(double m)
 {
     const double root = sqrt(2 / m);
     const pe_dd square = pe_two_prod(root, root),
-                rest = pe_dd_add(pe_dd_div((pe_dd){ 2, 0 }, (pe_dd){ m, 0 }), (pe_dd){ -square.hi, -square.lo });
+                rest = pe_dd_add(pe_dd_div((pe_dd){ 2, 0 }, (pe_dd){ m, 0 }), pe_dd_neg(square));
     return pe_dd_add((pe_dd){ root, 0 }, (pe_dd){ rest.hi / (2 * root), 0 });
 }
 
@@ -234,11 +234,11 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 
     posenc_status st = PE_OK;
     if (matrix)
-        pe_tensor_doubles(&p->matrix, m);
+        st = pe_tensor_doubles(&p->matrix, m, &w.pace);
     else
         st = pe_features_draw((uint64_t)p->seed, 0, p->sigma, w.in * w.m, m, &w.pace);
     if (!st && phase)
-        pe_tensor_doubles(&p->phase, b);
+        st = pe_tensor_doubles(&p->phase, b, &w.pace);
     else if (!st)
         st = draw_phases((uint64_t)p->seed, w.m, b, &w.pace);
 

@@ -29,6 +29,7 @@ typedef struct relative_shift {
 static const posenc_param rows[] = {
     { PE_REAL(relative_shift, k), .flags = PE_REQUIRED, .min = -0x1p53, .max = 0x1p53,
       .doc = "the distance: an integer or a fraction, also negative" },
+    PE_CONVENTION_WIDTH(relative_shift, of, "width of the encoding"),
     PE_CONVENTION_ROWS(relative_shift, of),
 };
 

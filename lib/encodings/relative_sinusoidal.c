@@ -12,7 +12,7 @@
  * authors' PositionalEmbedding; Yang et al. 2019, XLNet, relative_positional_encoding; ESPnet and fairseq,
  * RelPositionalEncoding. */
 #include "core/params.h"
-#include "sequence/sines.h"
+#include "sequence/convention.h"
 
 #include <stdlib.h>
 
@@ -168,7 +168,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
 {
     relative_sinusoidal *p = r->params;
     apply_preset(p);
-    const bool both = p->attn_type != SYMMETRIC, single = p->compute_dtype == PE_COMPUTE_FLOAT32;
+    const bool both = p->attn_type != SYMMETRIC;
     const pe_sines s = sines(p);
     p->clamp_len = p->clamp_len ? p->clamp_len : -1;
     check_length(p, "length", !both, !both, err);
@@ -177,9 +177,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     if (p->embedding_dim % 2)
         pe_invalid(err, "embedding_dim", posenc_text("%lld", (long long)p->embedding_dim), "an even number");
     /* positions are below 2^31 */
-    if (single && (p->max_period < 1e-36 || p->max_period > 1e36 || 31 + pe_sines_exponent(&s) > 120))
-        pe_invalid(err, "max_period", posenc_text("%.17g", p->max_period),
-                   "1e-36 .. 1e36, and angles below 2^120, with compute_dtype=float32");
+    pe_sines_check_range(&s, "max_period", p->max_period, 31, err);
     return err->status;
 }
 

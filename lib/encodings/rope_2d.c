@@ -311,11 +311,8 @@ static void check_grid(const rope_2d *p, posenc_error *err)
     if (grid(p) && p->width % m)
         pe_invalid(err, "width", posenc_text("%lld", (long long)p->width), "a multiple of spatial_merge_size = %lld",
                    (long long)m);
-    if (given(p, "ref_feat_shape") && ref->n != 2)
-        pe_invalid(err, "ref_feat_shape", posenc_text("%zu numbers", ref->n), "two: height, width");
-    for (size_t i = 0; i < ref->n && ref->n == 2; i++)
-        if (ref->v[i] != floor(ref->v[i]))
-            pe_invalid(err, posenc_text("ref_feat_shape[%zu]", i).s, posenc_text("%.17g", ref->v[i]), "a whole number");
+    if (given(p, "ref_feat_shape"))
+        pe_reals_two("ref_feat_shape", ref, err);
     if (p->normalize_coords != SEPARATE && p->grid_type != PE_GRID_CENTERED)
         pe_not_applicable(err, "normalize_coords", norms[p->normalize_coords], "separate, or grid_type=centered");
     if (p->grid_offset != 0 && (p->grid_type == PE_GRID_PIXEL || given(p, "crops_coords")))

@@ -80,10 +80,9 @@ static pe_rope_layout table_layout(const rope_apply *p)
 static void check_vectors(const posenc_request *r, const char *name, const posenc_tensor *t, posenc_error *err)
 {
     const rope_apply *p = r->params;
-    const double most = pe_rope_most((posenc_dtype)r->common.dtype, single(p), pe_rope_attention(r, &p->rotary).hi);
     if (pe_given(r, name) && pe_rope_heads(t, p->input_order, pe_positions_tokens(r, &p->at), pe_positions_count(r, &p->at),
                                            p->rotary.head_dim, err))
-        pe_tensor_within(t, -most, most, posenc_text("at most %.3g, so that the result is finite", most).s, err);
+        pe_rope_fits(r, &p->rotary, single(p), t, err);
 }
 
 static posenc_status check(posenc_request *r, posenc_error *err)

@@ -258,7 +258,7 @@ static void coordinates(const rope_nd *p, const pe_grid_axis *x, int64_t i, pe_d
     for (int a = axes(p) - 1; a >= 0; a--) {
         if (given(p, "ids")) {
             const double v = posenc_tensor_get(&p->ids, i * axes(p) + a);
-            out[a] = (pe_dd){ single ? (double)(float)v : v, 0 };
+            out[a] = (pe_dd){ single ? pe_single(v) : v, 0 };
         } else {
             const int64_t n = (int64_t)x[a].n;
             out[a] = (single ? pe_grid_coordinate_float32 : pe_grid_coordinate)(&x[a], (double)(i % n));

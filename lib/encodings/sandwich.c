@@ -8,7 +8,7 @@
  * start at j = 1, the scale 8h/H divides, and without `bidirectional` later keys have distance 0 - counted from the first
  * query given rather than from the positions, which `future` decides. */
 #include "core/exact.h"
-#include "sequence/pairs.h"
+#include "sequence/distances.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static const char *const futures[] = { "block_diagonal", "by_position", NULL };
 typedef struct sandwich {
     posenc_given given;
     int64_t num_heads;
-    pe_pairs size;
+    int64_t query_length, key_length;
     int64_t hidden_size;
     bool bidirectional;
     int future;
@@ -31,10 +31,9 @@ typedef struct sandwich {
 
 static const posenc_param rows[] = {
     { PE_INT(sandwich, num_heads), .flags = PE_REQUIRED, .min = 1, .max = 1 << 20, .doc = "heads" },
-    { PE_ROW_IN(sandwich, size, query_length, PE_T_INT, int64_t), .flags = PE_REQUIRED, .min = 0, .max = PE_LONGEST,
+    { PE_INT(sandwich, query_length), .flags = PE_REQUIRED, .min = 0, .max = PE_MOST_TOKENS,
       .doc = "queries, the last of the keys" },
-    { PE_ROW_IN(sandwich, size, key_length, PE_T_INT, int64_t), .flags = PE_REQUIRED, .min = 0, .max = PE_LONGEST,
-      .doc = "keys" },
+    { PE_INT(sandwich, key_length), .flags = PE_REQUIRED, .min = 0, .max = PE_MOST_TOKENS, .doc = "keys" },
     { PE_INT(sandwich, hidden_size), .flags = PE_REQUIRED, .min = 2, .max = 1 << 20,
       .doc = "width of the sinusoid, twice its frequencies; even" },
     { PE_BOOL(sandwich, bidirectional), .doc = "later keys have their distance too; otherwise distance 0, so no bias" },
@@ -57,7 +56,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     if (p->future != BLOCK_DIAGONAL && p->bidirectional)
         pe_not_applicable(err, "future", futures[p->future], "block_diagonal with bidirectional, which knows no later keys");
     /* |bias| <= H/4 * D/2 */
-    const double most = pe_largest((posenc_dtype)r->common.dtype);
+    const double most = pe_dtype_largest((posenc_dtype)r->common.dtype);
     const double largest = (double)p->num_heads / 4 * (double)(p->hidden_size / 2);
     if (largest > most)
         pe_invalid(err, "hidden_size", posenc_text("%lld", (long long)p->hidden_size),
@@ -68,31 +67,31 @@ static posenc_status check(posenc_request *r, posenc_error *err)
 static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)
 {
     const sandwich *p = r->params;
-    const int64_t size[] = { p->num_heads, p->size.query_length, p->size.key_length };
+    const int64_t size[] = { p->num_heads, p->query_length, p->key_length };
     return pe_output(out, "bias", (posenc_dtype)r->common.dtype, 3, size, err);
 }
 
+static pe_curve curve_of(const sandwich *p) { return pe_curve_of_last(p->query_length, p->key_length, false); }
+
 /* Distances 0 .. this - 1 occur; 0 where the matrix is empty. */
-static int64_t distances(const pe_pairs *s)
-{
-    return !pe_pairs_curve(s) ? 0 : s->query_length > s->key_length ? s->query_length : s->key_length;
-}
+static int64_t distances(const pe_curve *c) { return !c->count ? 0 : c->rows > c->columns ? c->rows : c->columns; }
 
 static uint64_t memory(const posenc_request *r)
 {
     const sandwich *p = r->params;
-    const uint64_t numbers = (uint64_t)distances(&p->size) + (uint64_t)pe_pairs_curve(&p->size);
-    return ((uint64_t)p->hidden_size / 2 + 1) * sizeof(pe_dd) + numbers * sizeof(double) +
-           pe_pairs_scratch(&p->size, (posenc_dtype)r->common.dtype);
+    const pe_curve c = curve_of(p);
+    return ((uint64_t)p->hidden_size / 2 + 1) * sizeof(pe_dd) + (uint64_t)distances(&c) * sizeof(double) +
+           pe_curve_bytes(&c, PE_float64) + pe_curve_bytes(&c, (posenc_dtype)r->common.dtype);
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const sandwich *p = r->params;
-    const double pairs = (double)(p->hidden_size / 2), q = (double)p->size.query_length, k = (double)p->size.key_length;
+    const double pairs = (double)(p->hidden_size / 2), q = (double)p->query_length, k = (double)p->key_length;
     const double each = (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 2;
+    const pe_curve c = curve_of(p);
     *out = (posenc_cost){
-        .ns = 20e3 + 300 * pairs + 30 * pairs * (double)distances(&p->size) +
+        .ns = 20e3 + 300 * pairs + 30 * pairs * (double)distances(&c) +
               (double)p->num_heads * (6 * (q + k) + q * (10 + k * each)),
         .scratch = memory(r),
     };
@@ -128,12 +127,11 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const sandwich *p = r->params;
     const posenc_tensor *bias = pe_tensor(out, "bias");
     const size_t pairs = (size_t)p->hidden_size / 2;
-    const int64_t n = distances(&p->size), length = pe_pairs_curve(&p->size);
+    const pe_curve c = curve_of(p);
+    const int64_t n = distances(&c);
     const pe_ladder l = { .gain = { 1, 0 }, .top = 10000, .bottom = 1, .steps = { (double)pairs, 0 } };
     /* elements of the curve from here on belong to later keys */
-    const int64_t later = p->bidirectional              ? length
-                          : p->future == BLOCK_DIAGONAL ? p->size.query_length
-                                                        : p->size.key_length;
+    const int64_t later = p->bidirectional ? c.count : p->future == BLOCK_DIAGONAL ? p->query_length : p->key_length;
     pe_pace pace = { .ctx = ctx };
     if (!n)
         return PE_OK;
@@ -145,13 +143,13 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     if (!st)
         st = sums(w + 1, pairs, n, sum, &pace);
     for (int64_t h = 1; h <= p->num_heads && !st; h++) {
-        for (int64_t t = 0; t < length && !st; t++) {
-            const int64_t ahead = pe_pairs_offset(&p->size, t), distance = ahead < 0 ? -ahead : ahead;
+        for (int64_t t = 0; t < c.count && !st; t++) {
+            const int64_t ahead = pe_curve_distance(&c, t), distance = ahead < 0 ? -ahead : ahead;
             curve[t] = t >= later ? 0 : 0 - sum[distance] * (double)p->num_heads / (double)(4 * h);
             st = pe_pace_add(&pace, 6);
         }
         if (!st)
-            st = pe_pairs_fill(&p->size, bias, h - 1, curve, curve + length, &pace);
+            st = pe_curve_fill(&c, curve, curve + c.count, bias, h - 1, &pace);
     }
     free(w);
     return st;

@@ -102,8 +102,8 @@ static void apply_cache(posenc_request *r, posenc_error *err)
     }
     p->at.query_length = 1;
     p->at.past_seen_tokens = p->at.key_length - 1;
-    pe_mark_given(r, "query_length");
-    pe_mark_given(r, "past_seen_tokens");
+    pe_mark(r, "query_length", true);
+    pe_mark(r, "past_seen_tokens", true);
     p->cache = false;
 }
 

@@ -9,8 +9,8 @@
  *
  * The order of the file is that of every encoding: rows, check, shape, cost, compute, descriptor. README.md says what
  * else a new one needs; alibi_slopes.c is the smallest. */
+#include "sequence/convention.h"
 #include "sequence/positions.h"
-#include "sequence/sines.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,8 +20,6 @@ extern const posenc_encoding pe_sinusoidal;
 
 /* ---- rows: what a client may type ---- */
 
-enum { INTERLEAVED = PE_INTERLEAVED, SPLIT = PE_SPLIT };
-enum { ERROR = PE_ODD_ERROR, ZERO_PAD, SIN_EXTRA, ROUND_UP_TRUNCATE };
 enum { FLOAT64 = PE_COMPUTE_FLOAT64, FLOAT32 = PE_COMPUTE_FLOAT32 };
 enum { NONE, PATCHTST };
 static const char *const norms[] = { "none", "patchtst", NULL };
@@ -29,13 +27,9 @@ static const char *const norms[] = { "none", "patchtst", NULL };
 typedef struct sinusoidal {
     posenc_given given;
     int preset;
-    int64_t embedding_dim;
     pe_positions at;
-    double max_period, min_timescale, max_timescale, downscale_freq_shift;
-    int layout;
-    bool flip_sin_to_cos;
-    double scale;
-    int odd_dim, freq_form, normalize;
+    pe_convention of;
+    int freq_form, normalize;
     double scale_output;
     int compute_dtype;
 } sinusoidal;
@@ -83,7 +77,7 @@ static const struct preset {
     bool timescales, root;
 } presets[] = {
 #define X(name, layout, flip, shift, odd, form, dtype, norm, timescales, root) \
-    { layout, flip, shift, odd, PE_POWER_##form, dtype, norm, timescales, root },
+    { PE_##layout, flip, shift, PE_ODD_##odd, PE_POWER_##form, dtype, norm, timescales, root },
     PRESETS(X)
 #undef X
 };
@@ -93,23 +87,9 @@ static const posenc_param rows[] = {
       .doc =
           "the conventions of a known implementation: sets the defaults of layout, flip_sin_to_cos, downscale_freq_shift, "
           "odd_dim, freq_form, compute_dtype, normalize, the timescales and scale_output; given parameters win" },
-    { PE_INT(sinusoidal, embedding_dim), .flags = PE_REQUIRED, .min = 1, .max = 1048576, .doc = "width of the table" },
+    PE_CONVENTION_WIDTH(sinusoidal, of, "width of the table"),
     PE_POSITION_ROWS(sinusoidal, at, "the position whose row is all zero; "),
-    { PE_REAL(sinusoidal, max_period), .def = 10000, .min = 1e-100, .max = 1e100,
-      .doc = "base of the ladder of frequencies" },
-    { PE_REAL(sinusoidal, min_timescale), .flags = PE_OPTIONAL, .min = 1e-100, .max = 1e100,
-      .doc = "multiplies every frequency and divides max_timescale (1 when absent); given, the ladder has at least 1 step" },
-    { PE_REAL(sinusoidal, max_timescale), .flags = PE_OPTIONAL, .min = 1e-100, .max = 1e100,
-      .doc = "the base is max_timescale / min_timescale, instead of max_period; given, the ladder has at least 1 step" },
-    { PE_REAL(sinusoidal, downscale_freq_shift), .min = -1e100, .max = 1e100,
-      .doc = "exponents are -i / (embedding_dim/2 - shift): 0 as in the paper, 1 as in tensor2tensor" },
-    { PE_ENUM(sinusoidal, layout), .names = pe_sines_layouts, .def = INTERLEAVED,
-      .doc = "sin cos sin cos ..., or all sines then all cosines" },
-    { PE_BOOL(sinusoidal, flip_sin_to_cos), .doc = "cosines first" },
-    { PE_REAL(sinusoidal, scale), .def = 1, .min = -1e100, .max = 1e100, .doc = "multiplies the angle" },
-    { PE_ENUM(sinusoidal, odd_dim), .names = pe_odd_words, .def = ERROR,
-      .doc = "an odd width: refused; a last column of zeros; one more sine than cosines; or the next even width less its "
-             "last column" },
+    PE_CONVENTION_ROWS(sinusoidal, of),
     { PE_ENUM(sinusoidal, freq_form), .names = pe_freq_forms, .def = PE_POWER_EXP,
       .doc = "exp(-i ln(b)/n) or 1/b^(i/n): the same but for compute_dtype=float32" },
     { PE_ENUM(sinusoidal, normalize), .names = norms, .def = NONE,
@@ -127,8 +107,6 @@ static const posenc_output outputs[] = {
     { .name = "positions", .shape = "[B, L]", .dtype = "int64", .doc = "the position of each token" },
 };
 
-static const char bad[] = "INVALID_PARAMETER";
-
 static uint64_t bit(const char *name) { return 1ULL << (posenc_row(&pe_sinusoidal.table, name) - rows); }
 static bool given(const sinusoidal *p, const char *name) { return (p->given & bit(name)) != 0; }
 
@@ -137,21 +115,10 @@ static bool given(const sinusoidal *p, const char *name) { return (p->given & bi
 static pe_sines sines(const posenc_request *r)
 {
     const sinusoidal *p = r->params;
-    const bool ratio = pe_given(r, "max_timescale"), shortest = pe_given(r, "min_timescale");
-    return (pe_sines){
-        .width = p->embedding_dim,
-        .split = p->layout == SPLIT,
-        .flip = p->flip_sin_to_cos,
-        .odd = (pe_odd)p->odd_dim,
-        .shift = p->downscale_freq_shift,
-        .at_least_one = ratio || shortest,
-        .top = ratio ? p->max_timescale : p->max_period,
-        .bottom = ratio && shortest ? p->min_timescale : 1,
-        .shortest = shortest ? p->min_timescale : 1,
-        .scale = p->scale,
-        .form = (pe_power)p->freq_form,
-        .single = p->compute_dtype == FLOAT32,
-    };
+    pe_sines s = pe_convention_sines(r, &p->of);
+    s.form = (pe_power)p->freq_form;
+    s.single = p->compute_dtype == FLOAT32;
+    return s;
 }
 
 /* ---- check: the rules between rows ---- */
@@ -163,42 +130,28 @@ static void apply_preset(sinusoidal *p)
         return;
     const struct preset *s = &presets[p->preset];
     p->given &= ~bit("preset");
-#define TAKE(member) p->member = given(p, #member) ? p->member : s->member
-    TAKE(layout);
-    TAKE(flip_sin_to_cos);
-    TAKE(downscale_freq_shift);
-    TAKE(odd_dim);
-    TAKE(freq_form);
-    TAKE(compute_dtype);
-    TAKE(normalize);
+#define TAKE(place, member) p->place = given(p, #member) ? p->place : s->member
+    TAKE(of.layout, layout);
+    TAKE(of.flip_sin_to_cos, flip_sin_to_cos);
+    TAKE(of.downscale_freq_shift, downscale_freq_shift);
+    TAKE(of.odd_dim, odd_dim);
+    TAKE(freq_form, freq_form);
+    TAKE(compute_dtype, compute_dtype);
+    TAKE(normalize, normalize);
 #undef TAKE
     if (s->root && !given(p, "scale_output"))
-        p->scale_output = 1 / sqrt((double)p->embedding_dim);
+        p->scale_output = 1 / sqrt((double)p->of.embedding_dim);
     if (s->timescales && !given(p, "min_timescale")) {
-        p->min_timescale = 1;
+        p->of.min_timescale = 1;
         p->given |= bit("min_timescale");
     }
     if (s->timescales && !given(p, "max_timescale") && !given(p, "max_period")) {
-        p->max_timescale = 10000;
+        p->of.max_timescale = 10000;
         p->given |= bit("max_timescale");
     }
 }
 
-static void check_width(const posenc_request *r, posenc_error *err)
-{
-    const sinusoidal *p = r->params;
-    const pe_sines s = sines(r);
-    if (p->embedding_dim % 2 && p->odd_dim == ERROR)
-        pe_invalid(err, "embedding_dim", posenc_text("%lld", (long long)p->embedding_dim),
-                   "an even width, or odd_dim=zero_pad, sin_extra or round_up_truncate");
-    if (!(pe_sines_steps(&s).hi > 0))
-        pe_invalid(
-            err, "downscale_freq_shift", posenc_text("%.17g", p->downscale_freq_shift),
-            "below embedding_dim/2 = %lld, or min_timescale or max_timescale given: the exponent's divisor must be over 0",
-            (long long)p->embedding_dim / 2);
-}
-
-static void check_rest(const posenc_request *r, posenc_error *err)
+static void check_rows(const posenc_request *r, posenc_error *err)
 {
     const sinusoidal *p = r->params;
     const bool token = pe_positions_tokens(r, &p->at), range = given(p, "num_positions") && !token;
@@ -209,41 +162,32 @@ static void check_rest(const posenc_request *r, posenc_error *err)
                    "a row of the table: 0 .. %lld, or %lld rows", (long long)n - 1, (long long)p->at.padding_idx + 1);
     if (p->normalize != NONE && (token || given(p, "padding_idx")))
         pe_not_applicable(err, "normalize", norms[p->normalize], "none with tokens or with padding_idx");
-    if (p->normalize != NONE && !token && p->embedding_dim == 1 && pe_positions_count(r, &p->at) == 1)
+    if (p->normalize != NONE && !token && p->of.embedding_dim == 1 && pe_positions_count(r, &p->at) == 1)
         pe_invalid(err, "normalize", posenc_text("%s", norms[p->normalize]), "none: one element has no deviation");
 }
 
-/* Every step of the way to an angle, and every element, stays finite. */
+/* Every element is finite. */
 static void check_range(const posenc_request *r, posenc_error *err)
 {
     const sinusoidal *p = r->params;
-    const pe_sines s = sines(r);
-    const bool single = s.single;
-    const char *base = given(p, "max_timescale") ? "max_timescale" : "max_period";
-    const double base_value = given(p, "max_timescale") ? p->max_timescale : p->max_period, b = s.top / s.bottom;
-    const double limit = single ? 120 : 900;
-    if (single && (b < 1e-36 || b > 1e36))
-        posenc_fail(err, PE_INVALID, bad, base, posenc_text("%.17g", base_value).s,
-                    "a base in 1e-36 .. 1e36 with compute_dtype=float32");
-    if (53 + pe_sines_exponent(&s) > limit)
-        posenc_fail(err, PE_INVALID, bad, b < 1 ? base : "scale", posenc_text("%.17g", b < 1 ? base_value : p->scale).s,
-                    "angles at position 2^53 below 2^%.0f (compute_dtype=%s)", limit, pe_compute_dtypes[p->compute_dtype]);
-
+    const posenc_dtype dtype = (posenc_dtype)r->common.dtype;
+    const double most = pe_dtype_largest(p->compute_dtype == FLOAT32 && dtype == PE_float64 ? PE_float32 : dtype);
     /* a normalised element is at most sqrt(elements) / 10 */
-    double largest = p->normalize == NONE ? 1 : sqrt((double)pe_positions_count(r, &p->at) * (double)p->embedding_dim) / 10;
+    double largest = p->normalize == NONE ? 1
+                                          : sqrt((double)pe_positions_count(r, &p->at) * (double)p->of.embedding_dim) / 10;
     largest = largest > 1 ? largest : 1;
-    double most = r->common.dtype == PE_float16 ? 65504 : r->common.dtype == PE_float64 ? 1e300 : 3e38;
-    if (fabs(p->scale_output) * largest > (single && most > 3e38 ? 3e38 : most))
-        posenc_fail(err, PE_INVALID, bad, "scale_output", posenc_text("%.17g", p->scale_output).s,
-                    "at most %g, so that every element is a finite %s", most / largest,
-                    posenc_dtype_name((posenc_dtype)r->common.dtype));
+    if (fabs(p->scale_output) * largest > most)
+        pe_invalid(err, "scale_output", posenc_text("%.17g", p->scale_output),
+                   "at most %g, so that every element is a finite %s", most / largest, posenc_dtype_name(dtype));
 }
 
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
+    const sinusoidal *p = r->params;
     apply_preset(r->params);
-    check_width(r, err);
-    check_rest(r, err);
+    const pe_sines s = sines(r);
+    pe_convention_check(r, &p->of, &s, 53, err);
+    check_rows(r, err);
     if (!err->n)
         check_range(r, err);
     return err->status;
@@ -257,7 +201,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     const posenc_dtype dtype = (posenc_dtype)r->common.dtype;
     const posenc_tensor *t = pe_positions_tokens(r, &p->at);
     int64_t size[PE_MAX_RANK];
-    const int rank = pe_positions_shape(r, &p->at, 1, &p->embedding_dim, size);
+    const int rank = pe_positions_shape(r, &p->at, 1, &p->of.embedding_dim, size);
     posenc_status st = pe_output(out, t ? "embedding" : "table", dtype, rank, size, err);
     return st || !t ? st : pe_output(out, "positions", PE_int64, t->rank, t->shape, err);
 }
@@ -316,7 +260,7 @@ static posenc_status make_row(table *t, int64_t index)
 static posenc_status measure(table *t, posenc_error *err)
 {
     const int64_t n = t->n;
-    const size_t d = (size_t)t->p->embedding_dim;
+    const size_t d = (size_t)t->p->of.embedding_dim;
     const double elements = (double)n * (double)d;
     pe_dd sum = { 0, 0 }, squares = { 0, 0 };
     posenc_status st;
@@ -331,15 +275,15 @@ static posenc_status measure(table *t, posenc_error *err)
         if ((st = make_row(t, i)))
             return st;
         for (size_t k = 0; k < d; k++) {
-            pe_dd off = pe_dd_add((pe_dd){ t->row[k], 0 }, (pe_dd){ -mean.hi, -mean.lo });
+            pe_dd off = pe_dd_add((pe_dd){ t->row[k], 0 }, pe_dd_neg(mean));
             squares = pe_dd_add(squares, pe_two_prod(off.hi, off.hi));
         }
     }
     t->mean = mean.hi;
     t->divisor = 10 * sqrt(squares.hi / (elements - 1));
     if (!(t->divisor > 0))
-        return posenc_fail(err, PE_INVALID, bad, "normalize", norms[t->p->normalize],
-                           "none: all elements of this table are equal");
+        return pe_invalid(err, "normalize", posenc_text("%s", norms[t->p->normalize]),
+                          "none: all elements of this table are equal");
     return PE_OK;
 }
 
@@ -348,7 +292,7 @@ static void finish_row(table *t)
 {
     const sinusoidal *p = t->p;
     const bool f32 = p->compute_dtype == FLOAT32;
-    for (size_t k = 0; k < (size_t)p->embedding_dim && (p->normalize != NONE || p->scale_output != 1); k++) {
+    for (size_t k = 0; k < (size_t)p->of.embedding_dim && (p->normalize != NONE || p->scale_output != 1); k++) {
         double v = t->row[k];
         if (p->normalize != NONE)
             v = (v - t->mean) / t->divisor;
@@ -361,7 +305,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const sinusoidal *p = r->params;
     const bool tokens = pe_positions_tokens(r, &p->at) != NULL;
     const posenc_tensor *dst = pe_tensor(out, tokens ? "embedding" : "table");
-    const size_t d = (size_t)p->embedding_dim, row_size = d * posenc_dtype_size(dst->dtype);
+    const size_t d = (size_t)p->of.embedding_dim, row_size = d * posenc_dtype_size(dst->dtype);
     table t = {
         .p = p,
         .s = sines(r),

@@ -97,13 +97,6 @@ static void apply_preset(sinusoidal_3d *p, posenc_error *err)
     }
 }
 
-static void check_whole(const char *name, const posenc_reals *list, posenc_error *err)
-{
-    for (size_t i = 0; i < list->n && !err->dropped; i++)
-        if (list->v[i] != floor(list->v[i]))
-            pe_invalid(err, posenc_text("%s[%zu]", name, i).s, posenc_text("%.17g", list->v[i]), "a whole number");
-}
-
 static void check_scale(const char *name, double scale, posenc_error *err)
 {
     if (scale != 1)
@@ -116,7 +109,7 @@ static void check_sizes(const sinusoidal_3d *p, posenc_error *err)
         pe_invalid(err, "sizes", posenc_text("%zu sizes", p->sizes.n), "1 .. %d sizes", PE_GRID_AXES);
         return;
     }
-    check_whole("sizes", &p->sizes, err);
+    pe_reals_whole("sizes", &p->sizes, err);
     check_scale("spatial_interpolation_scale", p->spatial_interpolation_scale, err);
     check_scale("temporal_interpolation_scale", p->temporal_interpolation_scale, err);
     if (given(p, "temporal_size"))
@@ -141,7 +134,7 @@ static void check_frames(const sinusoidal_3d *p, posenc_error *err)
         posenc_fail(err, PE_INVALID, missing, "spatial_size", "absent", "a value, it is required with temporal_size");
     if (area && p->spatial_size.n != 2)
         pe_invalid(err, "spatial_size", posenc_text("%zu sizes", p->spatial_size.n), "2 sizes: [width, height]");
-    check_whole("spatial_size", &p->spatial_size, err);
+    pe_reals_whole("spatial_size", &p->spatial_size, err);
     if (p->form.odd_dim != PE_GRID_ERROR)
         pe_not_applicable(err, "odd_dim", pe_grid_odd_words[p->form.odd_dim], "error with temporal_size and spatial_size");
     if (p->form.embed_dim % 16)

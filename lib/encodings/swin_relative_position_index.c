@@ -29,7 +29,7 @@ static const posenc_output outputs[] = {
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
     const swin_relative_position_index *p = r->params;
-    pe_window_check("window_size", &p->window_size, err);
+    pe_reals_two("window_size", &p->window_size, err);
     return err->status;
 }
 

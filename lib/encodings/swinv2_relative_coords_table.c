@@ -34,7 +34,7 @@ static const posenc_output outputs[] = {
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
     swinv2_relative_coords_table *p = r->params;
-    pe_window_check("window_size", &p->window_size, err);
+    pe_reals_two("window_size", &p->window_size, err);
     pe_pretrained_check(r, &p->window_size, &p->pretrained_window_size, err);
     return err->status;
 }

@@ -37,20 +37,12 @@ static const posenc_output outputs[] = {
 
 /* ---- rules ---- */
 
-static double largest(posenc_dtype dtype)
-{
-    return dtype == PE_float64    ? DBL_MAX
-           : dtype == PE_float16  ? 65504
-           : dtype == PE_bfloat16 ? 0x1.fep127 /* 8 bits of precision */
-                                  : (double)FLT_MAX;
-}
-
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
     t5_bias *p = r->params;
     pe_distances_check(r, &p->at, err);
     pe_buckets_check(&p->of, err);
-    const double most = largest((posenc_dtype)r->common.dtype);
+    const double most = pe_dtype_max((posenc_dtype)r->common.dtype);
     const posenc_short words = posenc_text("[num_buckets, num_heads] = [%lld, H]", (long long)p->of.num_buckets),
                        range = posenc_text("a number that %s holds, at most %g",
                                            posenc_dtype_name((posenc_dtype)r->common.dtype), most);

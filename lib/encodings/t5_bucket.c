@@ -68,7 +68,7 @@ static void apply_variant(posenc_request *r)
     if (!pe_given(r, "variant"))
         return;
     const pe_buckets *s = &settings[p->variant];
-    p->given &= ~(1ULL << (posenc_row(&pe_t5_bucket.table, "variant") - rows));
+    pe_mark(r, "variant", false);
     p->variant = 0;
     if (!pe_given(r, "bidirectional"))
         p->of.bidirectional = s->bidirectional;

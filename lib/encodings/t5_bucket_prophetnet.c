@@ -40,10 +40,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     t5_bucket_prophetnet *p = r->params;
     p->of.bidirectional = false;
     pe_buckets_check(&p->of, err);
-    for (size_t i = 0; i < p->position_ids.n; i++)
-        if (p->position_ids.v[i] != floor(p->position_ids.v[i]))
-            return pe_invalid(err, posenc_text("position_ids[%zu]", i).s, posenc_text("%.17g", p->position_ids.v[i]),
-                              "a whole number");
+    pe_reals_whole("position_ids", &p->position_ids, err);
     return err->status;
 }
 

@@ -98,7 +98,7 @@ static posenc_status frequencies_float32(const pe_sines *s, size_t n, pe_dd *w, 
     posenc_status st = PE_OK;
     for (size_t i = 0; i < n && !st; i++) {
         const float product = slope * (float)i, exponent = product / steps;
-        w[i] = (pe_dd){ (double)(float)pe_exp((double)exponent), 0 };
+        w[i] = (pe_dd){ pe_single(pe_exp((double)exponent)), 0 };
         st = pe_pace_add(pace, 500);
     }
     return st;

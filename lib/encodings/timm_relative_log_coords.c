@@ -38,7 +38,7 @@ static const posenc_output outputs[] = {
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
     timm_relative_log_coords *p = r->params;
-    pe_window_check("window_size", &p->window_size, err);
+    pe_reals_two("window_size", &p->window_size, err);
     pe_pretrained_check(r, &p->window_size, &p->pretrained_window_size, err);
     if (p->mode == CR && pe_given(r, "pretrained_window_size"))
         pe_not_applicable(err, "pretrained_window_size", "given with mode=cr", "0,0 or absent with mode=cr");

@@ -107,7 +107,7 @@ static void derive_length(posenc_request *r, xpos *p)
     if (!possible)
         return;
     p->length = p->x.shape[p->x.rank - 2];
-    p->given |= 1ULL << (posenc_row(&r->encoding->table, "length") - r->encoding->table.rows);
+    pe_mark(r, "length", true);
 }
 
 static void check_x(const posenc_request *r, const xpos *p, double ln, posenc_error *err)
@@ -207,7 +207,7 @@ static posenc_status turn(work *t, double position)
     for (size_t j = 0; j < n && !st; j++) {
         pe_dd e = pe_dd_mul(t->ln[j], steps);
         if (t->p->downscale)
-            e = (pe_dd){ -e.hi, -e.lo };
+            e = pe_dd_neg(e);
         const pe_dd scale = pe_dd_exp(e);
         t->scale[j] = scale.hi;
         t->c[j] = pe_dd_times(scale, t->c[j]).hi;

@@ -2,18 +2,7 @@
 #include "graph/store.h"
 #include "core/graph.h"
 
-#include <float.h>
 #include <math.h>
-
-double pe_dtype_max(posenc_dtype t)
-{
-    switch (t) {
-    case PE_float16: return 65504;
-    case PE_bfloat16: return 0x1.fep127;
-    case PE_float32: return FLT_MAX;
-    default: return DBL_MAX;
-    }
-}
 
 posenc_status pe_graph_store(posenc_tensor *t, int64_t at, const double *v, int64_t n, pe_pace *pace, posenc_error *err)
 {

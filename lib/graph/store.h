@@ -11,9 +11,6 @@
  * stands for what does not exist and passes. */
 posenc_status pe_graph_store(posenc_tensor *t, int64_t at, const double *v, int64_t n, pe_pace *pace, posenc_error *err);
 
-/* The largest finite number of a floating dtype. */
-double pe_dtype_max(posenc_dtype t);
-
 /* For `check`: LIMIT where an output of so many elements has over 2^31 bytes; `instead` says what else there is. */
 posenc_status pe_dense_limit(const posenc_request *r, double elements, const char *instead, posenc_error *err);
 

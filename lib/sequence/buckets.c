@@ -9,8 +9,6 @@
 
 /* ---- logarithmic steps ---- */
 
-static pe_dd minus(pe_dd a, pe_dd b) { return pe_dd_add(a, (pe_dd){ -b.hi, -b.lo }); }
-
 pe_log_steps pe_log_steps_of(int64_t from, int64_t to, int64_t steps)
 {
     const pe_dd log_from = pe_dd_log((pe_dd){ (double)from, 0 });
@@ -18,7 +16,7 @@ pe_log_steps pe_log_steps_of(int64_t from, int64_t to, int64_t steps)
                            .to = to,
                            .steps = steps,
                            .log_from = log_from,
-                           .log_ratio = minus(pe_dd_log((pe_dd){ (double)to, 0 }), log_from) };
+                           .log_ratio = pe_dd_add(pe_dd_log((pe_dd){ (double)to, 0 }), pe_dd_neg(log_from)) };
 }
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -94,7 +92,7 @@ static int64_t whole_steps(const pe_log_steps *s, int64_t n, bool *whole)
     *whole = n <= s->from || !s->steps;
     if (*whole)
         return 0;
-    const pe_dd along = minus(pe_dd_log((pe_dd){ (double)n, 0 }), s->log_from);
+    const pe_dd along = pe_dd_add(pe_dd_log((pe_dd){ (double)n, 0 }), pe_dd_neg(s->log_from));
     const pe_dd x = pe_dd_div(pe_dd_times(along, (double)s->steps), s->log_ratio);
     const double nearest = rint(x.hi), off = (x.hi - nearest) + x.lo;
     /* each of the logarithms is right to 2^-84; 2^-80 leaves room */

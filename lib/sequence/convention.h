@@ -1,9 +1,11 @@
-/* convention.h - the rows that say which sinusoid, shared by encodings that leave the convention to the request.
+/* convention.h - the rows that say which sinusoid, shared by encodings that leave the convention to the request, and the
+ * rules of every sinusoid.
  *
  *     typedef struct relative_shift { posenc_given given; pe_convention of; ... } relative_shift;
- *     static const posenc_param rows[] = { PE_CONVENTION_ROWS(relative_shift, of), ... };
+ *     static const posenc_param rows[] = { PE_CONVENTION_WIDTH(relative_shift, of, "width of the encoding"),
+ *                                          PE_CONVENTION_ROWS(relative_shift, of), ... };
  *
- * Names, ranges and meaning are those of `sinusoidal`. Pure functions; any thread. */
+ * Pure functions; any thread. */
 #ifndef PE_CONVENTION_H
 #define PE_CONVENTION_H
 
@@ -20,9 +22,9 @@ typedef struct pe_convention {
 } pe_convention;
 
 /* clang-format off */
+#define PE_CONVENTION_WIDTH(T, in, words)                                                                                  \
+    { PE_ROW_IN(T, in, embedding_dim, PE_T_INT, int64_t), .flags = PE_REQUIRED, .min = 1, .max = 1048576, .doc = words }
 #define PE_CONVENTION_ROWS(T, in)                                                                                          \
-    { PE_ROW_IN(T, in, embedding_dim, PE_T_INT, int64_t), .flags = PE_REQUIRED, .min = 1, .max = 1048576,                  \
-      .doc = "width of the encoding" },                                                                                    \
     { PE_ROW_IN(T, in, max_period, PE_T_REAL, double), .def = 10000, .min = 1e-100, .max = 1e100,                          \
       .doc = "base of the ladder of frequencies" },                                                                        \
     { PE_ROW_IN(T, in, min_timescale, PE_T_REAL, double), .flags = PE_OPTIONAL, .min = 1e-100, .max = 1e100,               \
@@ -43,12 +45,18 @@ typedef struct pe_convention {
 
 /* In float64; the caller sets form and single where it has them. */
 pe_sines pe_convention_sines(const posenc_request *r, const pe_convention *c);
-/* For `check`: pe_sines_check with the names of these rows. */
+
+/* ---- for `check` ---- */
+
+/* All three rules below, with the names of these rows. */
 void pe_convention_check(const posenc_request *r, const pe_convention *c, const pe_sines *s, int exponent,
                          posenc_error *err);
-
-/* That there is a ladder, and that every angle of a position below 2^exponent, and each step of the way to it, is finite.
- * `base` is the row that the base comes from. */
+/* The same without timescales. `base` is the row that the base comes from. */
 void pe_sines_check(const pe_sines *s, const char *base, double base_value, int exponent, posenc_error *err);
+
+/* That there is a ladder: over 0 steps. `hint`: what else would help, or "". */
+bool pe_sines_check_steps(const pe_sines *s, const char *hint, posenc_error *err);
+/* That every angle of a position below 2^exponent, and each step of the way to it, is finite. */
+void pe_sines_check_range(const pe_sines *s, const char *base, double base_value, int exponent, posenc_error *err);
 
 #endif

@@ -4,12 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-void pe_mark_given(posenc_request *r, const char *name)
-{
-    const posenc_table *t = &r->encoding->table;
-    *(posenc_given *)r->params |= 1ULL << (posenc_row(t, name) - t->rows);
-}
-
 static posenc_short number(int64_t v) { return posenc_text("%lld", (long long)v); }
 
 static void check_list(const posenc_request *r, const pe_distances *d, posenc_error *err)
@@ -19,12 +13,7 @@ static void check_list(const posenc_request *r, const pe_distances *d, posenc_er
         pe_not_applicable(err, "relative_position", "given with lengths", "%s", one);
     if (d->past_seen_tokens)
         pe_not_applicable(err, "past_seen_tokens", number(d->past_seen_tokens).s, "0, or query_length and key_length");
-    for (size_t i = 0; i < d->relative_position.n; i++)
-        if (d->relative_position.v[i] != floor(d->relative_position.v[i])) {
-            pe_invalid(err, posenc_text("relative_position[%zu]", i).s, posenc_text("%.17g", d->relative_position.v[i]),
-                       "a whole number");
-            return;
-        }
+    pe_reals_whole("relative_position", &d->relative_position, err);
 }
 
 void pe_distances_check(posenc_request *r, pe_distances *d, posenc_error *err)
@@ -41,11 +30,11 @@ void pe_distances_check(posenc_request *r, pe_distances *d, posenc_error *err)
     }
     if (!queries) {
         d->query_length = d->key_length - d->past_seen_tokens;
-        pe_mark_given(r, "query_length");
+        pe_mark(r, "query_length", true);
     }
     if (!keys) {
         d->key_length = d->query_length + d->past_seen_tokens;
-        pe_mark_given(r, "key_length");
+        pe_mark(r, "key_length", true);
     }
     if (d->query_length < 0)
         pe_invalid(err, "past_seen_tokens", number(d->past_seen_tokens), "at most key_length = %lld, or query_length given",
@@ -63,6 +52,20 @@ int pe_distances_shape(const posenc_request *r, const pe_distances *d, int64_t s
     return listed ? 1 : 2;
 }
 
+static pe_curve grid(int64_t first_query, int64_t q, int64_t k, bool query_minus_key)
+{
+    return (pe_curve){ .rows = q,
+                       .columns = k,
+                       .first = -(first_query + q - 1),
+                       .count = q && k ? q + k - 1 : 0,
+                       .query_minus_key = query_minus_key };
+}
+
+pe_curve pe_curve_of_last(int64_t query_length, int64_t key_length, bool query_minus_key)
+{
+    return grid(key_length - query_length, query_length, key_length, query_minus_key);
+}
+
 pe_curve pe_distances_curve(const posenc_request *r, const pe_distances *d, bool query_minus_key)
 {
     if (pe_given(r, "relative_position"))
@@ -71,12 +74,7 @@ pe_curve pe_distances_curve(const posenc_request *r, const pe_distances *d, bool
                            .columns = (int64_t)d->relative_position.n,
                            .count = (int64_t)d->relative_position.n,
                            .query_minus_key = query_minus_key };
-    const int64_t q = d->query_length, k = d->key_length;
-    return (pe_curve){ .rows = q,
-                       .columns = k,
-                       .first = -(d->past_seen_tokens + q - 1),
-                       .count = q && k ? q + k - 1 : 0,
-                       .query_minus_key = query_minus_key };
+    return grid(d->past_seen_tokens, d->query_length, d->key_length, query_minus_key);
 }
 
 posenc_status pe_curve_spread(const pe_curve *c, const void *values, size_t size, void *out, pe_pace *pace)
@@ -88,9 +86,24 @@ posenc_status pe_curve_spread(const pe_curve *c, const void *values, size_t size
     for (int64_t i = 0; i < c->rows && !st; i++) { /* the last query's row is the first slice */
         const char *slice = (const char *)values + (size_t)(c->rows - 1 - i) * size;
         if (!(st = pe_pace_copy(pace, (char *)out + (size_t)i * row, slice, row)))
-            st = pe_pace_add(pace, 10);
+            st = pe_pace_add(pace, (int64_t)row / 2 + 10); /* memory never touched before is slow */
     }
     return st;
+}
+
+posenc_status pe_curve_fill(const pe_curve *c, const double *values, void *narrow, const posenc_tensor *dst, int64_t index,
+                            pe_pace *pace)
+{
+    enum { BLOCK = 1 << 16 };
+    const size_t size = posenc_dtype_size(dst->dtype), n = (size_t)c->count;
+    posenc_status st = PE_OK;
+    for (size_t i = 0; i < n && !st; i += BLOCK) {
+        const size_t m = n - i < BLOCK ? n - i : BLOCK;
+        posenc_convert(dst->dtype, (char *)narrow + i * size, values + i, m);
+        st = pe_pace_add(pace, (int64_t)m * 4);
+    }
+    char *matrix = (char *)dst->data + (size_t)index * (size_t)c->rows * (size_t)c->columns * size;
+    return st ? st : pe_curve_spread(c, narrow, size, matrix, pace);
 }
 
 posenc_status pe_curve_map(const pe_curve *c, pe_distance_value *value, const void *user, int64_t steps, int64_t *out,

@@ -1,11 +1,14 @@
 /* distances.h - what is a function of the distance of a query and a key: indices and biases of relative positions.
  *
+ * A grid of pairs (Q, K) has one value a diagonal. Its curve lists them, Q + K - 1 values, and every row is a slice of it.
+ * Two ways say where the queries are: the last of the keys (pe_curve_of_last; the keys the last of the queries where they
+ * are fewer), as the biases have it, or rows of parameters, as the indices have it:
+ *
  *     typedef struct t5_bucket { posenc_given given; pe_distances at; ... } t5_bucket;
  *     static const posenc_param rows[] = { PE_DISTANCE_ROWS(t5_bucket, at, "key - query"), ... };
  *
- * Either a grid of pairs: queries past_seen_tokens .. past_seen_tokens + query_length - 1 against keys 0 .. key_length - 1,
- * or the distances themselves, listed. A grid has one value a diagonal: it is made of query_length + key_length - 1 values,
- * its curve, of which every row is a slice.
+ * Queries past_seen_tokens .. past_seen_tokens + query_length - 1 against keys 0 .. key_length - 1, or the distances
+ * themselves, listed.
  * Pure functions; any thread. The request borrows. */
 #ifndef PE_DISTANCES_H
 #define PE_DISTANCES_H
@@ -37,8 +40,6 @@ enum { PE_MOST_TOKENS = 1 << 30 };
 
 /* For `check`: one form of input, and lengths that are absent made from the other. */
 void pe_distances_check(posenc_request *r, pe_distances *d, posenc_error *err);
-/* Marks a row as given by the client, as if it had been: for values that `check` fills in. */
-void pe_mark_given(posenc_request *r, const char *name);
 
 /* For `shape`: [query_length, key_length], or [distances listed]; returns the rank. */
 int pe_distances_shape(const posenc_request *r, const pe_distances *d, int64_t shape[2]);
@@ -51,6 +52,7 @@ typedef struct pe_curve {
 } pe_curve;
 
 /* `query_minus_key` is the sense of distances; the default is key - query. Sound after a `check` without faults. */
+pe_curve pe_curve_of_last(int64_t query_length, int64_t key_length, bool query_minus_key);
 pe_curve pe_distances_curve(const posenc_request *r, const pe_distances *d, bool query_minus_key);
 
 static inline int64_t pe_curve_distance(const pe_curve *c, int64_t t)
@@ -62,6 +64,15 @@ static inline int64_t pe_curve_distance(const pe_curve *c, int64_t t)
 
 /* Writes the matrix (rows, columns), or the list, from one value of `size` bytes a distance. */
 posenc_status pe_curve_spread(const pe_curve *c, const void *values, size_t size, void *out, pe_pace *pace);
+
+/* The same of float64 values, as matrix number `index` of dst (..., rows, columns); `narrow` has room for the curve in the
+ * dtype of dst. */
+posenc_status pe_curve_fill(const pe_curve *c, const double *values, void *narrow, const posenc_tensor *dst, int64_t index,
+                            pe_pace *pace);
+static inline uint64_t pe_curve_bytes(const pe_curve *c, posenc_dtype dtype)
+{
+    return (uint64_t)c->count * posenc_dtype_size(dtype);
+}
 
 /* Writes value(user, distance) of every pair to out; `steps` is what a value takes (pace.h). */
 typedef int64_t pe_distance_value(const void *user, int64_t distance);

@@ -15,9 +15,6 @@ const char *const pe_grid_rotary_layouts[] = {
 };
 
 static pe_dd plain(double v) { return (pe_dd){ v, 0 }; }
-static pe_dd minus(pe_dd a) { return (pe_dd){ -a.hi, -a.lo }; }
-static double single(double v) { return (double)(float)v; }
-
 /* ---- coordinates ---- */
 
 /* v ref / n, untouched where nothing is stretched. */
@@ -32,7 +29,7 @@ static pe_dd centered(const pe_grid_axis *a, double i)
     const bool as_is = a->ref == a->n;
     const pe_dd whole = pe_two_prod(a->denominator, as_is ? 1 : a->n);
     const pe_dd twice = pe_dd_times(pe_two_sum(2 * i + 1, 2 * a->offset), as_is ? 1 : a->ref);
-    return pe_dd_div(pe_dd_add(twice, minus(whole)), whole);
+    return pe_dd_div(pe_dd_add(twice, pe_dd_neg(whole)), whole);
 }
 
 pe_dd pe_grid_coordinate(const pe_grid_axis *a, double i)
@@ -68,7 +65,7 @@ pe_dd pe_grid_coordinate_float32(const pe_grid_axis *a, double i)
     case PE_GRID_PIXEL: v = steps_float32(-1, 1, n, i); break;
     case PE_GRID_CENTERED: v = ((float)(i + 0.5) + (float)a->offset) / (float)a->denominator; break;
     case PE_GRID_CROP_SCALED: return plain((double)steps_float32(a->start, a->stop * (n - 1) / n, n, i));
-    case PE_GRID_CROP_OPEN: return plain(single(a->start + i * ((a->stop - a->start) / n)));
+    case PE_GRID_CROP_OPEN: return plain(pe_single(a->start + i * ((a->stop - a->start) / n)));
     }
     if (a->ref != n)
         v = v / (float)n * (float)a->ref;
@@ -231,8 +228,8 @@ static posenc_status rotate_axis(pe_rotary *t, int axis, size_t first, pe_dd coo
         for (size_t i = 0; i < n; i++)
             t->angle[first + from + i] = angle[i].hi;
         for (size_t i = 0; i < n && t->single; i++) {
-            sine[i] = single(sine[i]);
-            cosine[i] = single(cosine[i]);
+            sine[i] = pe_single(sine[i]);
+            cosine[i] = pe_single(cosine[i]);
         }
         posenc_status st = pe_pace_add(&t->pace, (int64_t)n * STEPS);
         if (st)
@@ -301,8 +298,6 @@ void pe_rotary_put(pe_rotary *t, int64_t index, posenc_tensor *angles, posenc_te
 }
 
 /* ---- rules ---- */
-
-double pe_dtype_largest(posenc_dtype t) { return t == PE_float16 ? 65504 : t == PE_float64 ? 1e300 : 3e38; }
 
 bool pe_grid_check_crops(const posenc_tensor *t, posenc_error *err)
 {

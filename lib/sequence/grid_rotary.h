@@ -105,8 +105,6 @@ void pe_rotary_put(pe_rotary *t, int64_t index, posenc_tensor *angles, posenc_te
 
 /* ---- rules ---- */
 
-/* The largest magnitude that a tensor of the request's dtype may hold. */
-double pe_dtype_largest(posenc_dtype t);
 /* crops_coords: [[top, left], [bottom, right]]. */
 bool pe_grid_check_crops(const posenc_tensor *t, posenc_error *err);
 

@@ -259,10 +259,7 @@ posenc_status pe_copy_elements(const posenc_tensor *src, int64_t from, posenc_te
 
 bool pe_table_fits(const posenc_tensor *t, double gain, posenc_dtype dtype, posenc_error *err)
 {
-    const double largest = dtype == PE_float16    ? 65504
-                           : dtype == PE_bfloat16 ? 0x1.fep127
-                           : dtype == PE_float32  ? FLT_MAX
-                                                  : DBL_MAX / 16;
+    const double largest = fmin(pe_dtype_max(dtype), DBL_MAX / 16);
     char words[120];
     snprintf(words, sizeof words, "at most %.9g in magnitude, so that every result is a finite %s", largest / gain,
              posenc_dtype_name(dtype));

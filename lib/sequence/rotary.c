@@ -133,19 +133,6 @@ static const struct use {
     { "linear_factor", ON(DEFAULT), false },
 };
 
-static uint64_t bit(const posenc_request *r, const char *name)
-{
-    const posenc_table *t = &r->encoding->table;
-    return 1ULL << (posenc_row(t, name) - t->rows);
-}
-
-/* Marks the row as given, or not: what is given stands in the key. */
-static void mark(posenc_request *r, const char *name, bool on)
-{
-    posenc_given *g = r->params;
-    *g = on ? *g | bit(r, name) : *g & ~bit(r, name);
-}
-
 void pe_rope_preset(posenc_request *r, const char *query, posenc_error *err)
 {
     const posenc_table *t = &r->encoding->table;
@@ -158,7 +145,7 @@ void pe_rope_preset(posenc_request *r, const char *query, posenc_error *err)
         if (row && !posenc_was_given(t, row, r->params))
             posenc_set_text(t, row, r->params, value, (size_t)(end - value), r->arena, err);
     }
-    mark(r, "preset", false);
+    pe_mark(r, "preset", false);
 }
 
 static void refuse_int(posenc_error *err, const char *field, int64_t v, const char *allowed)
@@ -188,8 +175,8 @@ static void missing(posenc_error *err, const char *field, const char *words)
 
 static void check_head(posenc_request *r, pe_rope_params *p, posenc_given typed, posenc_error *err)
 {
-    const bool width = (typed & bit(r, "hidden_size")) != 0, heads = (typed & bit(r, "num_attention_heads")) != 0;
-    if ((width || heads) && (typed & bit(r, "head_dim"))) {
+    const bool width = (typed & pe_bit(r, "hidden_size")) != 0, heads = (typed & pe_bit(r, "num_attention_heads")) != 0;
+    if ((width || heads) && (typed & pe_bit(r, "head_dim"))) {
         pe_not_applicable(err, width ? "hidden_size" : "num_attention_heads", "given with head_dim", "one of the two");
     } else if (width != heads) {
         missing(err, width ? "num_attention_heads" : "hidden_size", "head_dim = hidden_size / num_attention_heads");
@@ -203,9 +190,9 @@ static void check_head(posenc_request *r, pe_rope_params *p, posenc_given typed,
     } else if (!pe_given(r, "head_dim")) {
         missing(err, "head_dim", "channels of a head, or hidden_size and num_attention_heads");
     }
-    mark(r, "hidden_size", false);
-    mark(r, "num_attention_heads", false);
-    mark(r, "head_dim", true);
+    pe_mark(r, "hidden_size", false);
+    pe_mark(r, "num_attention_heads", false);
+    pe_mark(r, "head_dim", true);
 }
 
 static void check_width(const posenc_request *r, const pe_rope_params *p, posenc_error *err)
@@ -237,10 +224,10 @@ static void check_uses(posenc_request *r, const pe_rope_params *p, posenc_given 
         const bool neutral = row->kind == PE_T_REAL && *(const double *)value == 1 &&
                              (!strcmp(u->row, "ntk_factor") || !strcmp(u->row, "linear_factor") ||
                               !strcmp(u->row, "factor"));
-        if ((typed & bit(r, u->row)) && !neutral)
+        if ((typed & pe_bit(r, u->row)) && !neutral)
             pe_not_applicable(err, u->row, posenc_text("given with rope_type=%s", pe_rope_types[p->rope_type]).s,
                               "only with rope_type one of: %s", types_in(u->types).s);
-        mark(r, u->row, false);
+        pe_mark(r, u->row, false);
     }
 }
 
@@ -257,7 +244,7 @@ static void default_real(posenc_request *r, const char *name, double *v, double 
 {
     if (!pe_given(r, name) || *v == 0)
         *v = def;
-    mark(r, name, true);
+    pe_mark(r, name, true);
 }
 
 /* Lengths: each that is read is filled in, each that is not leaves the request. */
@@ -278,7 +265,7 @@ static void settle_lengths(posenc_request *r, pe_rope_params *p, const pe_rope_r
             refuse_int(err, "original_max_position_embeddings", p->original_max_position_embeddings,
                        "1e-9 to 1 times max_position_embeddings, or a factor in 1 .. 1e9");
         p->factor = p->factor < 1 ? 1 : p->factor; /* longrope: nothing is extended */
-        mark(r, "factor", true);
+        pe_mark(r, "factor", true);
     }
     if (length && !pe_given(r, "seq_len")) {
         const int64_t plain = t == PE_ROPE_DYNAMIC ? p->max_position_embeddings : p->original_max_position_embeddings;
@@ -290,11 +277,11 @@ static void settle_lengths(posenc_request *r, pe_rope_params *p, const pe_rope_r
         p->alpha = above ? ldexp(1, doublings(p->seq_len, p->original_max_position_embeddings) + 1) - 1 : 1;
         if (p->alpha > 1e9)
             refuse_int(err, "seq_len", p->seq_len, "at most 2^28 times original_max_position_embeddings");
-        mark(r, "alpha", true);
+        pe_mark(r, "alpha", true);
     }
-    mark(r, "max_position_embeddings", t == PE_ROPE_DYNAMIC);
-    mark(r, "original_max_position_embeddings", original && !stairs);
-    mark(r, "seq_len", length && !stairs);
+    pe_mark(r, "max_position_embeddings", t == PE_ROPE_DYNAMIC);
+    pe_mark(r, "original_max_position_embeddings", original && !stairs);
+    pe_mark(r, "seq_len", length && !stairs);
 }
 
 static void check_list(const posenc_request *r, const char *name, const posenc_reals *l, size_t pairs, posenc_error *err)
@@ -310,12 +297,12 @@ static void one_attention(posenc_request *r, pe_rope_params *p, posenc_given typ
 {
     if (!pe_given(r, "attention_factor") || !pe_given(r, "mscale"))
         return;
-    if ((typed & bit(r, "attention_factor")) && (typed & bit(r, "mscale")))
+    if ((typed & pe_bit(r, "attention_factor")) && (typed & pe_bit(r, "mscale")))
         pe_not_applicable(err, "mscale", "given with attention_factor", "one of the two");
-    if (typed & bit(r, "mscale")) {
-        mark(r, "attention_factor", false);
+    if (typed & pe_bit(r, "mscale")) {
+        pe_mark(r, "attention_factor", false);
     } else {
-        mark(r, "mscale", false);
+        pe_mark(r, "mscale", false);
         p->mscale = 0;
     }
 }
@@ -340,7 +327,7 @@ static void check_type(posenc_request *r, pe_rope_params *p, posenc_given typed,
             pe_invalid(err, "beta_fast", posenc_text("%.17g", p->beta_fast), "at least beta_slow = %.17g", p->beta_slow);
         if (!pe_given(r, "truncate"))
             p->truncate = true;
-        mark(r, "truncate", true);
+        pe_mark(r, "truncate", true);
         one_attention(r, p, typed, err);
     }
     if (t == PE_ROPE_LONGROPE) {
@@ -360,8 +347,8 @@ static void check_type(posenc_request *r, pe_rope_params *p, posenc_given typed,
     if (t == PE_ROPE_DEFAULT) {
         default_real(r, "ntk_factor", &p->ntk_factor, 1);
         default_real(r, "linear_factor", &p->linear_factor, 1);
-        mark(r, "ntk_factor", p->ntk_factor != 1);
-        mark(r, "linear_factor", p->linear_factor != 1);
+        pe_mark(r, "ntk_factor", p->ntk_factor != 1);
+        pe_mark(r, "linear_factor", p->linear_factor != 1);
     }
 }
 
@@ -384,7 +371,7 @@ static double base_float64(const pe_rope_params *p)
 static void check_range(const posenc_request *r, const pe_rope_params *p, const pe_rope_reach *reach, posenc_error *err)
 {
     const posenc_reals *l = pe_rope_long(p) ? &p->long_factor : &p->short_factor;
-    const double dtype_most = r->common.dtype == PE_float16 ? 65504 : r->common.dtype == PE_float64 ? 1e300 : 3e38;
+    const double dtype_most = pe_dtype_largest((posenc_dtype)r->common.dtype);
     const bool lists = p->rope_type == PE_ROPE_LONGROPE;
     const double base = base_float64(p);
     double least = 1;
@@ -471,7 +458,7 @@ static pe_dd mscale(double factor, double k)
 static pe_dd square_root(pe_dd a)
 {
     const double x = sqrt(a.hi);
-    const pe_dd square = pe_two_prod(x, x), rest = pe_dd_add(a, (pe_dd){ -square.hi, -square.lo });
+    const pe_dd square = pe_two_prod(x, x), rest = pe_dd_add(a, pe_dd_neg(square));
     return pe_fast_two_sum(x, rest.hi / (2 * x));
 }
 
@@ -947,6 +934,12 @@ bool pe_rope_heads(const posenc_tensor *t, int order, const posenc_tensor *token
 
 double pe_rope_most(posenc_dtype dtype, bool single, double attention)
 {
-    const double most = dtype == PE_float16 ? 65504 : dtype == PE_float64 && !single ? 1e300 : 3e38;
+    const double most = pe_dtype_largest(dtype == PE_float64 && single ? PE_float32 : dtype);
     return most / (1.5 * (attention > 1 ? attention : 1)); /* the sum of two channels: sqrt(2) times one at most */
+}
+
+bool pe_rope_fits(const posenc_request *r, const pe_rope_params *p, bool single, const posenc_tensor *t, posenc_error *err)
+{
+    const double most = pe_rope_most((posenc_dtype)r->common.dtype, single, pe_rope_attention(r, p).hi);
+    return pe_tensor_within(t, -most, most, posenc_text("at most %.3g, so that the result is finite", most).s, err);
 }

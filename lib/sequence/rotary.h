@@ -236,5 +236,7 @@ bool pe_rope_heads(const posenc_tensor *t, int order, const posenc_tensor *token
 pe_rope_axes pe_rope_axes_of(const posenc_tensor *t, int order);
 /* The largest magnitude of an element that stays finite in `dtype` when turned and multiplied by `attention`. */
 double pe_rope_most(posenc_dtype dtype, bool single, double attention);
+/* For `check`: that the elements of t are no larger. */
+bool pe_rope_fits(const posenc_request *r, const pe_rope_params *p, bool single, const posenc_tensor *t, posenc_error *err);
 
 #endif

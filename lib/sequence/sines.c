@@ -46,9 +46,9 @@ pe_ladder pe_sines_ladder(const pe_sines *s)
 static posenc_status periods_float32(const pe_ladder *l, size_t n, pe_dd *period, const posenc_context *ctx)
 {
     posenc_status st = PE_OK;
-    const double base = (double)(float)(l->top / l->bottom);
+    const double base = pe_single(l->top / l->bottom);
     for (size_t i = 0; i < n && !st; i++) {
-        period[i] = (pe_dd){ (double)(float)pe_pow(base, (double)(float)((double)i / l->steps.hi)), 0 };
+        period[i] = (pe_dd){ pe_single(pe_pow(base, pe_single((double)i / l->steps.hi))), 0 };
         if (i % 1024 == 1023)
             st = posenc_poll(ctx);
     }
@@ -79,8 +79,6 @@ double pe_sines_exponent(const pe_sines *s)
     return exponent(s->scale) + exponent(s->shortest) + rise;
 }
 
-static double single(double v) { return (double)(float)v; }
-
 /* The angle as a float32 peer forms it: position, product and product with scale are each rounded. */
 static pe_dd angle_float32(const pe_sines *s, double position, double w)
 {
@@ -105,8 +103,8 @@ posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *
             angle[i] = s->single ? angle_float32(s, position.hi, w[first + i].hi) : pe_dd_mul(w[first + i], position);
         pe_sincos(angle, n, sine, cosine);
         for (size_t i = 0; i < n && s->single; i++) {
-            sine[i] = single(sine[i]);
-            cosine[i] = single(cosine[i]);
+            sine[i] = pe_single(sine[i]);
+            cosine[i] = pe_single(cosine[i]);
         }
         for (size_t i = 0; i < n; i++)
             row[first + i + 1 < c->pairs ? c->sin0 + (first + i) * c->step : c->last_sine] = sine[i];

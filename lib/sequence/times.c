@@ -124,7 +124,7 @@ int64_t pe_times_count(const posenc_request *r, const pe_times *p)
 
 static void bad_iso(const char *field, const char *s, size_t n, posenc_error *err)
 {
-    pe_invalid(err, field, posenc_text("%.*s", (int)(n < 60 ? n : 60), s),
+    pe_invalid(err, field, n ? posenc_text("%.*s", (int)(n < 60 ? n : 60), s) : posenc_text("nothing"),
                "ISO 8601, a moment that exists: 2024-02-29, 2024-02-29T12:00, 2024-02-29T12:00:00.5+01:00");
 }
 

@@ -6,16 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-bool pe_window_check(const char *name, const posenc_reals *size, posenc_error *err)
-{
-    if (size->n != 2)
-        return !pe_invalid(err, name, posenc_text("%zu elements", size->n), "2 elements, height and width");
-    for (size_t i = 0; i < 2; i++)
-        if (size->v[i] != floor(size->v[i]))
-            return !pe_invalid(err, posenc_text("%s[%zu]", name, i).s, posenc_text("%.17g", size->v[i]), "a whole number");
-    return true;
-}
-
 /* ---- the index ---- */
 
 static int64_t side(const posenc_reals *size, bool class_token)
@@ -63,11 +53,10 @@ posenc_status pe_window_index(const posenc_reals *size, bool class_token, int64_
 void pe_pretrained_check(posenc_request *r, const posenc_reals *size, posenc_reals *pretrained, posenc_error *err)
 {
     static const char name[] = "pretrained_window_size";
-    if (!pe_given(r, name) || !pe_window_check(name, pretrained, err) || size->n != 2)
+    if (!pe_given(r, name) || !pe_reals_two(name, pretrained, err) || size->n != 2)
         return;
     if (pretrained->v[0] == 0 && pretrained->v[1] == 0) { /* as if it were not there: one digest for one table */
-        const posenc_table *t = &r->encoding->table;
-        *(posenc_given *)r->params &= ~(1ULL << (posenc_row(t, name) - t->rows));
+        pe_mark(r, name, false);
         *pretrained = (posenc_reals){ 0 };
         return;
     }

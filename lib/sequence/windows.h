@@ -15,9 +15,6 @@
       .doc = "height and width that coordinates are divided by, each less 1; 0,0 or absent: those of window_size" more }
 /* clang-format on */
 
-/* For `check`: two whole numbers. False after a fault. */
-bool pe_window_check(const char *name, const posenc_reals *size, posenc_error *err);
-
 /* ---- the index ---- */
 
 /* For `shape`: index [n, n], n = h w, one more with the class token. */

@@ -73,8 +73,8 @@ static char *number(posenc_arena *a, double v)
     return posenc_strdup(a, text, strlen(text));
 }
 
-/* Words of an enum row, those of the mask; NULL: no memory. */
-static char **words(const posenc_param *row, uint32_t mask, size_t *n, posenc_arena *a)
+/* Words of an enum row, those of the mask (0: all); NULL: no memory. */
+static char **words(const posenc_param *row, uint64_t mask, size_t *n, posenc_arena *a)
 {
     size_t all = 0;
     while (row->names[all])
@@ -82,7 +82,7 @@ static char **words(const posenc_param *row, uint32_t mask, size_t *n, posenc_ar
     char **list = posenc_alloc(a, all * sizeof *list);
     *n = 0;
     for (size_t i = 0; list && i < all; i++)
-        if (mask >> i & 1)
+        if (posenc_in_mask(mask, i))
             list[(*n)++] = WRITABLE(row->names[i]);
     return list;
 }
@@ -114,7 +114,7 @@ static bool describe_row(const posenc_table *t, const posenc_param *row, Posenc_
         p->min = row->min;
         p->max = row->max;
     }
-    if (row->kind == PE_T_ENUM && !(p->words = words(row, ~0u, &p->n_words, a)))
+    if (row->kind == PE_T_ENUM && !(p->words = words(row, 0, &p->n_words, a)))
         return false;
     for (size_t i = 0; row->when && i < t->nrows; i++)
         if ((t->rows[i].flags & PE_SELECTOR) && !(p->when = words(&t->rows[i], row->when, &p->n_when, a)))

@@ -3,7 +3,7 @@
 #ifndef TESTS_PATHS_H
 #define TESTS_PATHS_H
 
-#include "encode.h"
+#include "ask.h"
 
 #include <math.h>
 

@@ -1,20 +1,7 @@
 /* test_alibi_slopes.c - exact powers, the order for other numbers of heads, slices, dtypes, bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_msg(posenc_encode("alibi_slopes", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
+static posenc_answer answer_of(const char *query) { return ask("alibi_slopes", query); }
 
 START_TEST(powers_of_two_are_exact)
 {
@@ -87,9 +74,7 @@ START_TEST(largest_bias)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "", "num_heads" },
     { "num_heads=0", "num_heads" },
     { "num_heads=-3", "num_heads" },
@@ -103,14 +88,7 @@ static const struct {
     { "num_heads=8&heads=5", "heads" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("alibi_slopes", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_uint_eq(err.n, 1);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-}
+START_TEST(bad_input) { refuses("alibi_slopes", &bad[_i]); }
 END_TEST
 
 Suite *alibi_slopes_suite(void);
@@ -123,7 +101,7 @@ Suite *alibi_slopes_suite(void)
     tcase_add_test(t, slices);
     tcase_add_test(t, rounded_first);
     tcase_add_test(t, largest_bias);
-    tcase_add_loop_test(t, bad_input, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_loop_test(t, bad_input, 0, (int)LEN(bad));
     suite_add_tcase(s, t);
     return s;
 }

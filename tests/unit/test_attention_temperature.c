@@ -1,39 +1,11 @@
 /* test_attention_temperature.c - steps of each form, at and around their edges. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 Suite *attention_temperature_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[900];
-    ck_assert_msg(posenc_encode("attention_temperature", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
-
-static const posenc_tensor *tensor(const posenc_answer *a, const char *name)
-{
-    for (int i = 0; i < a->result.ntensors; i++)
-        if (!strcmp(a->result.tensor[i].name, name))
-            return &a->result.tensor[i];
-    return NULL;
-}
-
-static double element(const posenc_answer *a, const char *name, int64_t i)
-{
-    const posenc_tensor *t = tensor(a, name);
-    ck_assert_msg(t && i < posenc_tensor_count(t), "no %s[%d]", name, (int)i);
-    return posenc_tensor_get(t, i);
-}
+static posenc_answer answer_of(const char *query) { return ask("attention_temperature", query); }
 
 static const struct {
     const char *query;
@@ -64,10 +36,10 @@ START_TEST(values)
     char query[300];
     snprintf(query, sizeof query, "%s&dtype=float64", cases[_i].query);
     posenc_answer a = answer_of(query);
-    ck_assert_int_eq(posenc_tensor_count(tensor(&a, "scale")), cases[_i].n);
+    ck_assert_int_eq(posenc_tensor_count(tensor_of(&a, "scale")), cases[_i].n);
     for (int64_t i = 0; i < cases[_i].n; i++)
-        ck_assert_msg(fabs(element(&a, "scale", i) / cases[_i].want[i] - 1) < 1e-8, "%s: [%d] is %.17g, want %.17g", query,
-                      (int)i, element(&a, "scale", i), cases[_i].want[i]);
+        ck_assert_msg(fabs(named(&a, "scale", i) / cases[_i].want[i] - 1) < 1e-8, "%s: [%d] is %.17g, want %.17g", query,
+                      (int)i, named(&a, "scale", i), cases[_i].want[i]);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -75,15 +47,13 @@ END_TEST
 START_TEST(tokens)
 {
     posenc_answer a = answer_of("form=llama4&floor_scale=2&input_ids=[[9,9,9],[9,9,9]]");
-    ck_assert(tensor(&a, "scale")->rank == 2 && tensor(&a, "positions")->dtype == PE_int64);
-    ck_assert(element(&a, "scale", 0) == 1 && element(&a, "scale", 3) == 1 && element(&a, "scale", 1) > 1.06);
+    ck_assert(tensor_of(&a, "scale")->rank == 2 && tensor_of(&a, "positions")->dtype == PE_int64);
+    ck_assert(named(&a, "scale", 0) == 1 && named(&a, "scale", 3) == 1 && named(&a, "scale", 1) > 1.06);
     posenc_answer_fini(&a);
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "positions=1", "original_max_position_embeddings" },
     { "form=logn&positions=1", "original_max_position_embeddings" },
     { "original_max_position_embeddings=8192", "num_positions" },
@@ -96,16 +66,7 @@ static const struct {
     { "form=llama5&positions=3&original_max_position_embeddings=8", "form" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[900];
-    ck_assert_msg(posenc_encode("attention_temperature", bad[_i].query, NULL, &a, NULL, &err) == PE_INVALID, "%s is taken",
-                  bad[_i].query);
-    ck_assert_msg(err.n == 1 && !strcmp(err.fault[0].field, bad[_i].field), "%s: %s", bad[_i].query,
-                  posenc_error_text(&err, text, sizeof text));
-}
+START_TEST(bad_input) { refuses("attention_temperature", &bad[_i]); }
 END_TEST
 
 Suite *attention_temperature_suite(void)

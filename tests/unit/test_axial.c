@@ -1,23 +1,10 @@
 /* test_axial.c - rows of two tables side by side, forms of the weights, bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
-#include <stdio.h>
-#include <string.h>
-
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
 #define W0 "weight0=[[10],[20],[30]]"
 #define W1 "weight1=[[1,-1],[2,-2]]"
 
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[500];
-    ck_assert_msg(!posenc_encode("axial", query, NULL, &a, NULL, &err), "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
+static posenc_answer answer_of(const char *query) { return ask("axial", query); }
 
 START_TEST(side_by_side)
 {
@@ -53,9 +40,7 @@ START_TEST(spellings)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { W0, "weight1" },
     { W1, "weight0" },
     { W0 "&" W1 "&length=7", "length" },
@@ -74,14 +59,7 @@ static const struct {
     { "weight0=[[65505]]&" W1 "&dtype=float16", "weight0[0][0]" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("axial", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_msg(err.n == 1, "%s: %u", bad[_i].query, err.n);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-}
+START_TEST(bad_input) { refuses("axial", &bad[_i]); }
 END_TEST
 
 Suite *axial_suite(void);

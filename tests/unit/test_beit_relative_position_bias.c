@@ -1,25 +1,8 @@
 /* test_beit_relative_position_bias.c - every pair by its offset, resampled tables, the class token, bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
 enum { HEADS = 2 };
 
-static posenc_answer answer_to(const char *encoding, const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[600];
-    ck_assert_msg(posenc_encode(encoding, query, NULL, &a, NULL, &err) == PE_OK, "%.200s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
-
-static double at(const posenc_answer *a, int64_t i) { return posenc_tensor_get(&a->result.tensor[0], i); }
 static double old(int64_t i) { return (double)(i * i * 7 % 101 - 50) / 16; }
 
 static posenc_answer rows(const char *encoding, const char *name, int64_t n, const char *rest)
@@ -29,7 +12,7 @@ static posenc_answer rows(const char *encoding, const char *name, int64_t n, con
     for (int64_t i = 0; i < n; i++)
         used += sprintf(query + used, "%s[%.9g,%.9g]", i ? "," : "", old(HEADS * i), old(HEADS * i + 1));
     sprintf(query + used, "]");
-    posenc_answer a = answer_to(encoding, query);
+    posenc_answer a = ask(encoding, query);
     free(query);
     return a;
 }
@@ -83,9 +66,7 @@ END_TEST
 
 #define TABLE "table=[[1],[2],[3],[4],[5],[6]]"
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "window_size=1,2", "table" },
     { TABLE, "window_size" },
     { TABLE "&window_size=2,2", "table" },
@@ -98,14 +79,7 @@ static const struct {
     { "table=[[1],[2],[3],[4],[5],[65505]]&window_size=1,2&dtype=float16", "table[5][0]" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("beit_relative_position_bias", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_msg(err.n == 1, "%s: %u", bad[_i].query, err.n);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-}
+START_TEST(bad_input) { refuses("beit_relative_position_bias", &bad[_i]); }
 END_TEST
 
 Suite *beit_relative_position_bias_suite(void);

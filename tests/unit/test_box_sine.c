@@ -1,28 +1,13 @@
 /* test_box_sine.c - order of coordinates, layouts, float32 as peers form it, rules. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 Suite *box_sine_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
 static const double two_pi = 6.283185307179586;
 
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[1000];
-    ck_assert_msg(posenc_encode("box_sine", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
-
-static double element(const posenc_answer *a, int64_t i) { return posenc_tensor_get(&a->result.tensor[0], i); }
+static posenc_answer answer_of(const char *query) { return ask("box_sine", query); }
 
 static void ck_shape(const posenc_answer *a, int rank, const int64_t *want)
 {
@@ -64,7 +49,7 @@ START_TEST(order)
     const int n = orders[_i].coordinates;
     ck_shape(&a, 1, (const int64_t[]){ n * 6 });
     for (int i = 0; i < n * 6; i++)
-        ck_assert_msg(fabs(element(&a, i) - wave(orders[_i].in_order[i / 6], i % 6)) <
+        ck_assert_msg(fabs(at(&a, i) - wave(orders[_i].in_order[i / 6], i % 6)) <
                           2e-15 * (1 + orders[_i].in_order[i / 6]) * 8,
                       "%s %d", query, i);
     posenc_answer_fini(&a);
@@ -78,7 +63,7 @@ START_TEST(leading_axes) /* each box as if alone */
     ck_shape(&all, 3, (const int64_t[]){ 3, 2, 8 });
     ck_shape(&one, 2, (const int64_t[]){ 1, 8 });
     for (int i = 0; i < 8; i++)
-        ck_assert(element(&all, 16 + i) == element(&one, i));
+        ck_assert(at(&all, 16 + i) == at(&one, i));
     posenc_answer_fini(&all);
     posenc_answer_fini(&one);
 }
@@ -90,7 +75,7 @@ START_TEST(split) /* BROS: corners in their order, all sines then all cosines, n
     static const double corner[] = { 3, -1, 4, 1, 5, -9, 2, 6 };
     for (int i = 0; i < 32; i++) {
         const double angle = corner[i / 4] / (i % 2 ? 100 : 1);
-        ck_assert(fabs(element(&a, i) - (i % 4 < 2 ? sin(angle) : cos(angle))) < 2e-16);
+        ck_assert(fabs(at(&a, i) - (i % 4 < 2 ? sin(angle) : cos(angle))) < 2e-16);
     }
     posenc_answer_fini(&a);
 }
@@ -106,8 +91,8 @@ START_TEST(single_precision) /* DETR divides by periods, BROS multiplies by freq
         for (int k = 0; k < 4; k++) {
             const float period = (float)pow(20, k / 4.0), position = v[i] * (float)two_pi;
             const float divided = position / period, multiplied = position * (1 / period);
-            ck_assert(element(&a, 8 * i + 2 * k) == (double)(float)sin((double)divided));
-            ck_assert(element(&b, 8 * i + k) == (double)(float)sin((double)multiplied));
+            ck_assert(at(&a, 8 * i + 2 * k) == (double)(float)sin((double)divided));
+            ck_assert(at(&b, 8 * i + k) == (double)(float)sin((double)multiplied));
             apart += divided != multiplied;
         }
     ck_assert_int_gt(apart, 0);
@@ -120,8 +105,8 @@ START_TEST(large_coordinates) /* |angle| 2^-98 and an ulp: the product with 2 pi
 {
     posenc_answer a = answer_of("boxes=[123456789]&num_pos_feats=2&dtype=float64");
     const long double angle = 123456789.0L * (long double)two_pi; /* 27 + 53 bits do not fit in 64: off by 2^-34 */
-    ck_assert(fabsl((long double)element(&a, 0) - sinl(angle)) < 0x1p-33L);
-    ck_assert(fabs(element(&a, 0) * element(&a, 0) + element(&a, 1) * element(&a, 1) - 1) < 1e-15);
+    ck_assert(fabsl((long double)at(&a, 0) - sinl(angle)) < 0x1p-33L);
+    ck_assert(fabs(at(&a, 0) * at(&a, 0) + at(&a, 1) * at(&a, 1) - 1) < 1e-15);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -134,10 +119,10 @@ START_TEST(rounded_once)
     for (int i = 0; i < 256; i++) {
         char narrow[8];
         posenc_tensor one = { .dtype = PE_bfloat16, .data = narrow };
-        const double v = element(&exact, i);
+        const double v = at(&exact, i);
         posenc_convert(PE_bfloat16, narrow, &v, 1);
-        ck_assert(posenc_tensor_get(&one, 0) == element(&a, i));
-        ck_assert((double)(float)v == element(&b, i));
+        ck_assert(posenc_tensor_get(&one, 0) == at(&a, i));
+        ck_assert((double)(float)v == at(&b, i));
     }
     posenc_answer_fini(&exact);
     posenc_answer_fini(&a);
@@ -179,9 +164,7 @@ END_TEST
 
 /* ---- bad input ---- */
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "", "boxes" },
     { "boxes=0.5", "boxes" },
     { "boxes=[[0.1,0.2,0.3]]&order=yx", "boxes" },
@@ -196,15 +179,7 @@ static const struct {
     { "boxes=[0.1,0.2]&boxs=1", "boxs" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_msg(posenc_encode("box_sine", bad[_i].query, NULL, &a, NULL, &err) == PE_INVALID, "%s", bad[_i].query);
-    ck_assert_uint_eq(err.n, 1);
-    ck_assert_msg(!strncmp(err.fault[0].field, bad[_i].field, strlen(bad[_i].field)), "%s: %s", bad[_i].query,
-                  err.fault[0].field);
-}
+START_TEST(bad_input) { refuses("box_sine", &bad[_i]); }
 END_TEST
 
 static posenc_status stop_later(void *user) { return --*(int *)user < 0 ? PE_CANCELLED : PE_OK; }

@@ -1,25 +1,13 @@
 /* test_chunk_position_ids.c - every token is in a window, rows and bounds agree, both last windows, bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_msg(posenc_encode("chunk_position_ids", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
+static posenc_answer answer_of(const char *query) { return ask("chunk_position_ids", query); }
 
 enum { WINDOW, POSITION, GLOBAL, START, OFFSET };
 
-static int64_t at(const posenc_answer *a, int tensor, int64_t i)
+static int64_t cell(const posenc_answer *a, int tensor, int64_t i)
 {
     return ((const int64_t *)a->result.tensor[tensor].data)[i];
 }
@@ -33,9 +21,9 @@ START_TEST(by_hand)
     ck_assert_int_eq(count(&a, WINDOW), 11);
     ck_assert_int_eq(count(&a, START), 3);
     for (int i = 0; i < 11; i++) {
-        ck_assert_int_eq(at(&a, WINDOW, i), window[i]);
-        ck_assert_int_eq(at(&a, POSITION, i), position[i]);
-        ck_assert_int_eq(at(&a, GLOBAL, i), global[i]);
+        ck_assert_int_eq(cell(&a, WINDOW, i), window[i]);
+        ck_assert_int_eq(cell(&a, POSITION, i), position[i]);
+        ck_assert_int_eq(cell(&a, GLOBAL, i), global[i]);
     }
     ck_assert_str_eq(a.request.digest, b.request.digest); /* the same cut in the words of tokenizers */
     posenc_answer_fini(&a);
@@ -56,18 +44,18 @@ START_TEST(all_small_cuts)
                 const int64_t windows = count(&a, START);
                 bool seen[12] = { 0 };
                 ck_assert_int_eq(count(&a, OFFSET), windows + 1);
-                ck_assert_int_eq(at(&a, OFFSET, windows), count(&a, WINDOW));
+                ck_assert_int_eq(cell(&a, OFFSET, windows), count(&a, WINDOW));
                 ck_assert_int_eq(windows, n == 0 ? 0 : n <= w ? 1 : (int)ceil((n - w) / (double)s) + 1);
                 for (int64_t k = 0; k < windows; k++) {
-                    const int64_t first = at(&a, OFFSET, k), tokens = at(&a, OFFSET, k + 1) - first;
+                    const int64_t first = cell(&a, OFFSET, k), tokens = cell(&a, OFFSET, k + 1) - first;
                     ck_assert(tokens >= 1 && tokens <= w);
                     ck_assert(tokens == w || (k == windows - 1 && (!_i || n < w)));
-                    ck_assert(k == 0 || at(&a, START, k) > at(&a, START, k - 1));
+                    ck_assert(k == 0 || cell(&a, START, k) > cell(&a, START, k - 1));
                     for (int64_t i = first; i < first + tokens; i++) {
-                        ck_assert_int_eq(at(&a, WINDOW, i), k);
-                        ck_assert_int_eq(at(&a, POSITION, i), 3 + i - first);
-                        ck_assert_int_eq(at(&a, GLOBAL, i), at(&a, START, k) + i - first);
-                        seen[at(&a, GLOBAL, i)] = true;
+                        ck_assert_int_eq(cell(&a, WINDOW, i), k);
+                        ck_assert_int_eq(cell(&a, POSITION, i), 3 + i - first);
+                        ck_assert_int_eq(cell(&a, GLOBAL, i), cell(&a, START, k) + i - first);
+                        seen[cell(&a, GLOBAL, i)] = true;
                     }
                 }
                 for (int i = 0; i < n; i++)
@@ -82,14 +70,12 @@ START_TEST(apart)
     posenc_answer a = answer_of("seq_length=1030&window=512"); /* no overlap unless asked for */
     ck_assert_int_eq(count(&a, WINDOW), 1030);
     ck_assert_int_eq(count(&a, START), 3);
-    ck_assert_int_eq(at(&a, START, 2), 1024);
+    ck_assert_int_eq(cell(&a, START, 2), 1024);
     posenc_answer_fini(&a);
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "window=4", "seq_length" },
     { "seq_length=4", "window" },
     { "seq_length=-1&window=4", "seq_length" },
@@ -113,14 +99,7 @@ START_TEST(too_large)
 }
 END_TEST
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("chunk_position_ids", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-    ck_assert_uint_eq(err.n, 1);
-}
+START_TEST(bad_input) { refuses("chunk_position_ids", &bad[_i]); }
 END_TEST
 
 Suite *chunk_position_ids_suite(void);
@@ -132,7 +111,7 @@ Suite *chunk_position_ids_suite(void)
     tcase_add_loop_test(t, all_small_cuts, 0, 2);
     tcase_add_test(t, apart);
     tcase_add_test(t, too_large);
-    tcase_add_loop_test(t, bad_input, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_loop_test(t, bad_input, 0, (int)LEN(bad));
     suite_add_tcase(s, t);
     return s;
 }

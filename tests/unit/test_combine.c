@@ -1,5 +1,5 @@
 /* test_combine.c - adding and concatenating, what widens, which factor, which vector meets which, bad input. */
-#include "one_call.h"
+#include "ask.h"
 
 #include <math.h>
 
@@ -11,7 +11,7 @@ static void expect_values(const char *query, int rank, const int64_t *shape, con
     for (int i = 0; i < rank; i++)
         n *= shape[i];
     for (int64_t i = 0; i < n; i++)
-        ck_assert_msg(element(&a, i) == want[i], "%s: element %d is %.17g", query, (int)i, element(&a, i));
+        ck_assert_msg(at(&a, i) == want[i], "%s: element %d is %.17g", query, (int)i, at(&a, i));
     posenc_answer_fini(&a);
 }
 
@@ -73,25 +73,25 @@ START_TEST(matched)
                           "embedding=[[0.02,-0.02],[0.02,0.02]]&encoding=[[3,4],[4,3]]&match_rms=true&dtype=float64");
     const double factor = 0.02 / sqrt(12.5);
     ck_assert(fabs(applied(&a) - factor) <= 1e-18);
-    ck_assert(fabs(element(&a, 0) - (0.02 + 3 * factor)) <= 1e-17);
+    ck_assert(fabs(at(&a, 0) - (0.02 + 3 * factor)) <= 1e-17);
     ck_assert_int_eq(a.result.nwarnings, 1);
     ck_assert_ptr_nonnull(strstr(a.result.warning[0], "0.00565685424949238"));
     posenc_answer_fini(&a);
     /* broadcasting repeats no square; zeros that fill up are not counted; a projected encoding is measured as added */
     a = ask("combine", "embedding=[[[2,2,2]],[[2,2,2]]]&encoding=[[1,-1]]&zero_pad=true&match_rms=true");
-    ck_assert(applied(&a) == 2 && element(&a, 0) == 4 && element(&a, 1) == 0 && element(&a, 2) == 2);
+    ck_assert(applied(&a) == 2 && at(&a, 0) == 4 && at(&a, 1) == 0 && at(&a, 2) == 2);
     ck_assert_int_eq(a.result.nwarnings, 2);
     ck_assert_ptr_nonnull(strstr(a.result.warning[0], "width 2 was filled up with zeros to 3"));
     posenc_answer_fini(&a);
     a = ask("combine", "embedding=[[2,2,2]]&encoding=[[1]]&projection=[[4],[-4],[4]]&match_rms=true");
-    ck_assert(applied(&a) == 0.5 && element(&a, 0) == 4 && element(&a, 1) == 0);
+    ck_assert(applied(&a) == 0.5 && at(&a, 0) == 4 && at(&a, 1) == 0);
     ck_assert_ptr_nonnull(strstr(a.result.warning[0], "projected from width 1 to 3"));
     posenc_answer_fini(&a);
     a = ask("combine", "embedding=[[0,0]]&encoding=[[1,1]]&match_rms=true");
-    ck_assert(applied(&a) == 0 && element(&a, 0) == 0);
+    ck_assert(applied(&a) == 0 && at(&a, 0) == 0);
     posenc_answer_fini(&a);
     a = ask("combine", "embedding=[[3,3]]&encoding=[[1]]&mode=concat&match_rms=true");
-    ck_assert(element(&a, 2) == 3);
+    ck_assert(at(&a, 2) == 3);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -120,11 +120,11 @@ START_TEST(exact)
     expect_values("embedding=[-18014398777917440]&encoding=[134217729]&scale=134217729&dtype=float64", 1, (int64_t[]){ 1 },
                   (double[]){ 1 });
     posenc_answer a = ask("combine", "embedding=[1]&encoding=[0.00390625]&dtype=bfloat16"); /* a tie: to even */
-    ck_assert(element(&a, 0) == 1);
+    ck_assert(at(&a, 0) == 1);
     posenc_answer_fini(&a);
     a = ask_json("combine", "{\"embedding\": {\"dtype\": \"float16\", \"shape\": [1, 2], \"data\": \"ADwAwA==\"}, "
                             "\"encoding\": [[1, 1]]}"); /* 1, -2 */
-    ck_assert(element(&a, 0) == 2 && element(&a, 1) == -1);
+    ck_assert(at(&a, 0) == 2 && at(&a, 1) == -1);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -171,7 +171,7 @@ static const refusal bad[] = {
     { X "&encoding=[1,2,3]&mode=multiply", "mode", "add, concat, concat_project" },
 };
 
-START_TEST(refusals) { expect_refusal("combine", &bad[_i]); }
+START_TEST(refusals) { refuses("combine", &bad[_i]); }
 END_TEST
 
 /* A large one: 1536 tokens, projected by a matrix of 100 x 400. */

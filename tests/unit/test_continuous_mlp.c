@@ -1,5 +1,5 @@
 /* test_continuous_mlp.c - layers by hand, activations against known values, every source of inputs, bad input. */
-#include "one_call.h"
+#include "ask.h"
 
 #include <math.h>
 
@@ -9,7 +9,7 @@ static double activation_at(const char *name, const char *v)
     char query[200];
     snprintf(query, sizeof query, "dtype=float64&positions=%s&w0=[[1]]&w1=[[1]]&activation=%s", v, name);
     posenc_answer a = ask("continuous_mlp", query);
-    double y = element(&a, 0);
+    double y = at(&a, 0);
     posenc_answer_fini(&a);
     return y;
 }
@@ -71,7 +71,7 @@ START_TEST(layers)
         for (int k = 0; k < 2; k++)
             y[k] = tanh(w1[k][0] * x[0] + w1[k][1] * x[1] + w1[k][2] * x[2]);
         for (int64_t k = 0; k < 4; k++)
-            ck_assert(fabs(element(&a, 4 * i + k) - (b2[k] + w2[k][0] * y[0] + w2[k][1] * y[1])) <= 2e-15);
+            ck_assert(fabs(at(&a, 4 * i + k) - (b2[k] + w2[k][0] * y[0] + w2[k][1] * y[1])) <= 2e-15);
     }
     posenc_answer_fini(&a);
 }
@@ -82,12 +82,12 @@ START_TEST(order)
 {
     posenc_answer a = ask("continuous_mlp", "coords=[[1,1,1]]&w0=[[-1,1e-16,1]]&b0=[1]&dtype=float64"),
                   b = ask("continuous_mlp", "coords=[[1,1,1]]&w0=[[1e-16,-1,1]]&b0=[1]&dtype=float64");
-    ck_assert(element(&a, 0) == 1 && element(&b, 0) == 1);
+    ck_assert(at(&a, 0) == 1 && at(&b, 0) == 1);
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
     a = ask("continuous_mlp", "coords=[[1,1]]&w0=[[-1,1e-16]]&b0=[1]&dtype=float64"); /* (1 - 1) + 1e-16 */
     b = ask("continuous_mlp", "coords=[[1,1]]&w0=[[1e-16,-1]]&b0=[1]&dtype=float64"); /* (1 + 1e-16) - 1 */
-    ck_assert(element(&a, 0) == 1e-16 && element(&b, 0) == 0);
+    ck_assert(at(&a, 0) == 1e-16 && at(&b, 0) == 0);
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
 }
@@ -115,11 +115,11 @@ START_TEST(sources)
     posenc_answer a = ask("continuous_mlp", "attention_mask=[[1,1],[0,1]]&w0=[[1]]"), b;
     expect_shape(tensor_of(&a, "embedding"), 3, (int64_t[]){ 2, 2, 1 });
     expect_shape(tensor_of(&a, "positions"), 2, (int64_t[]){ 2, 2 });
-    ck_assert(element(&a, 1) == 1 && element(&a, 3) == 0);
+    ck_assert(at(&a, 1) == 1 && at(&a, 3) == 0);
     posenc_answer_fini(&a);
     a = ask("continuous_mlp", "coords=[[[1,2],[3,4]]]&w0=[[10,1]]");
     expect_shape(tensor_of(&a, "embedding"), 3, (int64_t[]){ 1, 2, 1 });
-    ck_assert(element(&a, 0) == 12 && element(&a, 1) == 34);
+    ck_assert(at(&a, 0) == 12 && at(&a, 1) == 34);
     posenc_answer_fini(&a);
     b = ask("continuous_mlp", "num_positions=0&w0=[[1],[2]]");
     expect_shape(tensor_of(&b, "embedding"), 2, (int64_t[]){ 0, 2 });
@@ -131,7 +131,7 @@ START_TEST(omega)
 {
     posenc_answer a = ask("continuous_mlp",
                           "positions=0.3&w0=[[2]]&b0=[0.1]&w1=[[1]]&activation=sine&omega=30&dtype=float64");
-    ck_assert(fabs(element(&a, 0) - sin(30 * (0.1 + 2 * 0.3))) <= 2e-15);
+    ck_assert(fabs(at(&a, 0) - sin(30 * (0.1 + 2 * 0.3))) <= 2e-15);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -143,9 +143,9 @@ START_TEST(too_large)
         { "positions=1&w0=[[1e50]]", "dtype", "a type that holds" },
     };
     for (size_t i = 0; i < LEN(large); i++)
-        expect_refusal("continuous_mlp", &large[i]);
+        refuses("continuous_mlp", &large[i]);
     posenc_answer a = ask("continuous_mlp", "positions=1&w0=[[1e60]]&w1=[[1e-60]]&dtype=float16");
-    ck_assert(element(&a, 0) == 1);
+    ck_assert(at(&a, 0) == 1);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -176,7 +176,7 @@ static const refusal bad[] = {
     { "positions=1&w0=[[1]]&activation=swish", "activation", "relu, silu" },
 };
 
-START_TEST(refusals) { expect_refusal("continuous_mlp", &bad[_i]); }
+START_TEST(refusals) { refuses("continuous_mlp", &bad[_i]); }
 END_TEST
 
 /* Whatever the activation makes of one value, a poll is never far: 64 hidden values a position. */

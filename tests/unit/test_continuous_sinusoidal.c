@@ -1,5 +1,5 @@
 /* test_continuous_sinusoidal.c - origin and unit before any rounding, calendar times, mTAN's settings, bad input. */
-#include "one_call.h"
+#include "ask.h"
 
 #include <math.h>
 
@@ -39,23 +39,23 @@ START_TEST(origin_first)
     for (int64_t r = 0; r < 4; r++)
         for (int64_t i = 0; i < 2; i++) {
             const double angle = elapsed[r] / 3600 * (i ? 0.1 : 1);
-            ck_assert(fabs(element(&a, 4 * r + 2 * i) - sin(angle)) <= 3e-16 * fabs(angle));
-            ck_assert(fabs(element(&a, 4 * r + 2 * i + 1) - cos(angle)) <= 3e-16);
+            ck_assert(fabs(at(&a, 4 * r + 2 * i) - sin(angle)) <= 3e-16 * fabs(angle));
+            ck_assert(fabs(at(&a, 4 * r + 2 * i + 1) - cos(angle)) <= 3e-16);
         }
     posenc_answer_fini(&a);
     /* in float32, too, the reduced time is rounded and not the reading */
     a = ask("continuous_sinusoidal", "timestamps=1700000001&time_origin=1700000000&embedding_dim=2&compute_dtype=float32");
-    ck_assert(element(&a, 0) == (double)(float)sin(1));
+    ck_assert(at(&a, 0) == (double)(float)sin(1));
     posenc_answer_fini(&a);
     /* the quotient by a unit that no binary fraction holds: an angle of 10^6 turns, right to the last bits */
     posenc_answer b = ask("continuous_sinusoidal", "timestamps=3000000&time_unit=3&embedding_dim=2&dtype=float64"),
                   c = ask("continuous_sinusoidal", "timestamps=1000000&embedding_dim=2&dtype=float64"),
                   d = ask("continuous_sinusoidal", "timestamps=1&time_unit=1e-10&embedding_dim=2&dtype=float64");
-    ck_assert(element(&b, 0) == element(&c, 0) && element(&b, 1) == element(&c, 1));
+    ck_assert(at(&b, 0) == at(&c, 0) && at(&b, 1) == at(&c, 1));
     /* 1e-10 as a float64 is 1.00000000000000003643219731549774157916554706559963960899e-10: the quotient is
      * 9999999999.99999963567802684502258421 */
-    ck_assert(fabs(element(&d, 0) - (double)sinl(9999999999.99999963567802684502258421L)) < 1e-9);
-    ck_assert(fabs(element(&d, 0) - sin(1e10)) > 1e-8);
+    ck_assert(fabs(at(&d, 0) - (double)sinl(9999999999.99999963567802684502258421L)) < 1e-9);
+    ck_assert(fabs(at(&d, 0) - sin(1e10)) > 1e-8);
     posenc_answer_fini(&b);
     posenc_answer_fini(&c);
     posenc_answer_fini(&d);
@@ -103,9 +103,9 @@ START_TEST(decimal_fractions)
                           "&time_origin_iso=2024-02-29T12:00:00Z&embedding_dim=2&dtype=float64"),
                   b = ask("continuous_sinusoidal",
                           "timestamps=1709208000.1&time_origin=1709208000&embedding_dim=2&dtype=float64");
-    ck_assert(fabs(element(&a, 0) - sin(0.1)) <= 1.4e-17);
-    ck_assert(element(&a, 2) == 1e-18);
-    ck_assert(fabs(element(&b, 0) - sin(0.1)) > 1e-9);
+    ck_assert(fabs(at(&a, 0) - sin(0.1)) <= 1.4e-17);
+    ck_assert(at(&a, 2) == 1e-18);
+    ck_assert(fabs(at(&b, 0) - sin(0.1)) > 1e-9);
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
 }
@@ -118,7 +118,7 @@ START_TEST(list_of_times)
     static const double days[] = { 0, 0.25, -1 };
     expect_shape(tensor_of(&a, "embedding"), 2, (int64_t[]){ 3, 2 });
     for (int64_t i = 0; i < 3; i++)
-        ck_assert(fabs(element(&a, 2 * i) - sin(days[i])) < 2e-16);
+        ck_assert(fabs(at(&a, 2 * i) - sin(days[i])) < 2e-16);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -131,7 +131,7 @@ START_TEST(mtan)
                 "timestamps=0.5&embedding_dim=8&max_period=10&layout=split");
     posenc_answer a = ask("continuous_sinusoidal", "timestamps=0.999&embedding_dim=8&preset=mtan&dtype=float64");
     for (int64_t i = 0; i < 4; i++)
-        ck_assert(fabs(element(&a, 2 * i) - sin(48 * 0.999 * pow(10, -(double)i / 4))) < 3e-14);
+        ck_assert(fabs(at(&a, 2 * i) - sin(48 * 0.999 * pow(10, -(double)i / 4))) < 3e-14);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -193,7 +193,7 @@ static const refusal bad[] = {
     { "timestamps=1&time_origin_iso=yesterday&embedding_dim=8", "time_origin_iso", "ISO" },
 };
 
-START_TEST(refusals) { expect_refusal("continuous_sinusoidal", &bad[_i]); }
+START_TEST(refusals) { refuses("continuous_sinusoidal", &bad[_i]); }
 END_TEST
 
 START_TEST(stops)

@@ -4,8 +4,8 @@
 
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- statuses and errors ---- */
@@ -321,6 +321,8 @@ START_TEST(every_encoding)
                           !strcmp(r->names[k], "L1") || !strcmp(r->names[k], "L2"));
         ck_assert_uint_eq(strspn(r->name, "abcdefghijklmnopqrstuvwxyz0123456789_L"), strlen(r->name));
         selectors += (r->flags & PE_SELECTOR) != 0;
+        for (size_t k = 0; r->flags & PE_SELECTOR && r->names[k]; k++)
+            ck_assert_msg(k < 64, "%s.%s has more words than `when` has bits", e->name, r->name);
     }
     ck_assert_int_le(selectors, 1);
 
@@ -345,7 +347,19 @@ START_TEST(every_encoding)
     posenc_answer_fini(&c);
     char *words = posenc_describe(e);
     ck_assert_ptr_nonnull(words);
+    for (size_t i = 0; i < e->table.nrows; i++) /* also those behind the 32nd and the 64th */
+        for (size_t k = 0; e->table.rows[i].kind == PE_T_ENUM && e->table.rows[i].names[k]; k++)
+            ck_assert_msg(strstr(words, posenc_text("\"%s\"", e->table.rows[i].names[k]).s), "%s.%s: %s", e->name,
+                          e->table.rows[i].name, e->table.rows[i].names[k]);
     free(words);
+}
+END_TEST
+
+START_TEST(masks)
+{
+    ck_assert(posenc_in_mask(0, 0) && posenc_in_mask(0, 63) && posenc_in_mask(0, 1000));
+    ck_assert(posenc_in_mask(PE_ON(63), 63) && !posenc_in_mask(PE_ON(63), 62) && !posenc_in_mask(PE_ON(63), 64));
+    ck_assert(posenc_in_mask(PE_ON(33), 33) && !posenc_in_mask(PE_ON(33), 1) && !posenc_in_mask(PE_ON(1), 33));
 }
 END_TEST
 
@@ -409,6 +423,7 @@ Suite *core_suite(void)
     tcase_add_loop_test(t, set_text, 0, (int)PE_LEN(text_cases));
     tcase_add_test(t, defaults_and_rules);
     tcase_add_test(t, unknown_names);
+    tcase_add_test(t, masks);
     tcase_add_loop_test(t, every_encoding, 0, (int)posenc_encodings());
     tcase_add_test(t, spelling_does_not_show);
     tcase_add_test(t, revision);

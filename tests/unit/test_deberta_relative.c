@@ -1,5 +1,5 @@
 /* test_deberta_relative.c - every boundary against powers of whole numbers, both codes' ends, bad input. */
-#include "encode.h"
+#include "ask.h"
 
 Suite *deberta_relative_suite(void);
 
@@ -42,11 +42,11 @@ START_TEST(boundaries)
     for (int clamp = 0; clamp < 2; clamp++) {
         snprintf(query, sizeof query, "query_length=%d&key_length=%d&position_buckets=%d&max_relative_positions=%d&clamp=%s",
                  (int)last + 1, (int)last + 1, (int)settings[_i].buckets, (int)d + 1, clamp ? "true" : "false");
-        posenc_answer a = answer_of(name, query);
+        posenc_answer a = ask(name, query);
         for (int64_t i = 0; i <= last; i += last / 2)
             for (int64_t j = 0; j <= last; j++) {
                 const int64_t n = llabs(i - j), want = by_powers(clamp && n > d ? d : n, m, d);
-                const double got = element(&a, 0, i * (last + 1) + j);
+                const double got = nth(&a, 0, i * (last + 1) + j);
                 ck_assert_msg(got == (double)(i < j ? -want : want), "%s: %d, %d is %g, want %d", query, (int)i, (int)j, got,
                               (int)want);
                 ck_assert(!clamp || llabs((int64_t)got) <= (d < 2 * m - 1 ? d : 2 * m - 1));
@@ -59,12 +59,11 @@ END_TEST
 /* DeBERTa v3, and that the two codes part at max_relative_positions. */
 START_TEST(published)
 {
-    posenc_answer a = answer_of(name, "relative_position=-600,-512,-511,-129,-128,0,128,129,130,256,511,512,600&"
-                                      "position_buckets=256&max_relative_positions=512");
+    posenc_answer a = ask(name, "relative_position=-600,-512,-511,-129,-128,0,128,129,130,256,511,512,600&"
+                                "position_buckets=256&max_relative_positions=512");
     expect(&a, 0, 1, (int64_t[]){ 13 }, (double[]){ -270, -256, -255, -129, -128, 0, 128, 129, 130, 192, 255, 256, 270 });
     posenc_answer_fini(&a);
-    a = answer_of(name,
-                  "relative_position=-600,-512,-511,511,512,600&position_buckets=256&max_relative_positions=512&clamp=true");
+    a = ask(name, "relative_position=-600,-512,-511,511,512,600&position_buckets=256&max_relative_positions=512&clamp=true");
     expect(&a, 0, 1, (int64_t[]){ 6 }, (double[]){ -255, -255, -255, 255, 255, 255 });
     posenc_answer_fini(&a);
 }
@@ -73,8 +72,7 @@ END_TEST
 /* Boundaries that are met exactly: float64 puts them one bucket further (32/1025). */
 START_TEST(exact_boundaries)
 {
-    posenc_answer a = answer_of(name,
-                                "relative_position=64,65,256,257,4096,4097&position_buckets=32&max_relative_positions=1025");
+    posenc_answer a = ask(name, "relative_position=64,65,256,257,4096,4097&position_buckets=32&max_relative_positions=1025");
     expect(&a, 0, 1, (int64_t[]){ 6 }, (double[]){ 21, 22, 26, 27, 36, 37 });
     posenc_answer_fini(&a);
 }
@@ -83,8 +81,8 @@ END_TEST
 /* 1e-12 from a boundary, of 27539975393 steps: right only when more bits are taken. Values by 600 bits. */
 START_TEST(near_boundaries)
 {
-    posenc_answer a = answer_of(name, "position_buckets=65536&max_relative_positions=32770&relative_position="
-                                      "4515082629639079,4515082629639080,467267935538842,467267935538843,-3237848384447190");
+    posenc_answer a = ask(name, "position_buckets=65536&max_relative_positions=32770&relative_position="
+                                "4515082629639079,4515082629639080,467267935538842,467267935538843,-3237848384447190");
     expect(&a, 0, 1, (int64_t[]){ 5 }, (double[]){ 27540008161, 27540008162, 25104502585, 25104502586, -27182978929 });
     posenc_answer_fini(&a);
 }
@@ -96,11 +94,11 @@ START_TEST(no_buckets)
                                            "query_length=2&key_length=3&position_buckets=256",
                                            "query_length=2&key_length=3&max_relative_positions=512" };
     for (size_t i = 0; i < LEN(queries); i++) {
-        posenc_answer a = answer_of(name, queries[i]);
+        posenc_answer a = ask(name, queries[i]);
         expect(&a, 0, 2, (int64_t[]){ 2, 3 }, (double[]){ 0, -1, -2, 1, 0, -1 });
         posenc_answer_fini(&a);
     }
-    posenc_answer a = answer_of(name, "query_length=2&key_length=3&past_seen_tokens=1");
+    posenc_answer a = ask(name, "query_length=2&key_length=3&past_seen_tokens=1");
     expect(&a, 0, 2, (int64_t[]){ 2, 3 }, (double[]){ 1, 0, -1, 2, 1, 0 });
     posenc_answer_fini(&a);
 }
@@ -109,9 +107,8 @@ END_TEST
 /* Where clamping leaves near distances only, there is no logarithm to take. */
 START_TEST(clamped_near)
 {
-    posenc_answer a = answer_of(name,
-                                "relative_position=-9,-3,0,2,3,9&position_buckets=8&max_relative_positions=4&clamp=true"),
-                  b = answer_of(name, "relative_position=-9,9&position_buckets=8&max_relative_positions=5&clamp=true");
+    posenc_answer a = ask(name, "relative_position=-9,-3,0,2,3,9&position_buckets=8&max_relative_positions=4&clamp=true"),
+                  b = ask(name, "relative_position=-9,9&position_buckets=8&max_relative_positions=5&clamp=true");
     expect(&a, 0, 1, (int64_t[]){ 6 }, (double[]){ -3, -3, 0, 2, 3, 3 });
     expect(&b, 0, 1, (int64_t[]){ 2 }, (double[]){ -4, 4 });
     posenc_answer_fini(&a);
@@ -134,7 +131,7 @@ static const refusal bad[] = {
     { "relative_position=0.5&position_buckets=1&max_relative_positions=9", "relative_position[0] position_buckets", 0 },
 };
 
-START_TEST(bad_input) { expect_refusal(name, &bad[_i]); }
+START_TEST(bad_input) { refuses(name, &bad[_i]); }
 END_TEST
 
 Suite *deberta_relative_suite(void)

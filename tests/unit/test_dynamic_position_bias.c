@@ -1,23 +1,9 @@
 /* test_dynamic_position_bias.c - the network on both inputs, layer norms, sizes of queries and keys, bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_msg(posenc_encode("dynamic_position_bias", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
-
-static double at(const posenc_answer *a, int tensor, int64_t i) { return posenc_tensor_get(&a->result.tensor[tensor], i); }
+static posenc_answer answer_of(const char *query) { return ask("dynamic_position_bias", query); }
 
 static double silu(double x) { return x / (1 + exp(-x)); }
 
@@ -43,7 +29,7 @@ START_TEST(one_hidden_layer)
             double x = input(i - j + k - q, logs), u = silu(0.5 * x + 0.1), v = silu(-0.25 * x + 0.2);
             double want[] = { u + 2 * v + 0.3, 3 * u - v, 0.5 * u - 1 };
             for (int h = 0; h < 3; h++)
-                ck_assert_double_eq_tol(at(&a, 0, (h * q + i) * k + j), want[h], 1e-15 * 16);
+                ck_assert_double_eq_tol(nth(&a, 0, (h * q + i) * k + j), want[h], 1e-15 * 16);
         }
     posenc_answer_fini(&a);
 }
@@ -72,7 +58,7 @@ START_TEST(norms)
         var = ((z[0] - mean) * (z[0] - mean) + (z[1] - mean) * (z[1] - mean)) / 2;
         for (int o = 0; o < 2; o++)
             z[o] = silu((z[o] - mean) / sqrt(var + 0.125) * g1[o] + c1[o]);
-        ck_assert_double_eq_tol(at(&a, 0, j), z[0] + 2 * z[1], 1e-14);
+        ck_assert_double_eq_tol(nth(&a, 0, j), z[0] + 2 * z[1], 1e-14);
     }
     posenc_answer_fini(&a);
 }
@@ -98,9 +84,7 @@ START_TEST(empty)
 END_TEST
 
 #define L "query_length=4&key_length=4&"
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { L "weight_1=[[1,2]]", "weight_0" },
     { L "weight_0=[[1],[2]]", "weight_1" },
     { "query_length=4&weight_0=[[1],[2]]&weight_1=[[1,2]]", "key_length" },
@@ -118,14 +102,7 @@ static const struct {
     { L "weight_0=[[1e200],[2]]&weight_1=[[1,2]]", "weight_0[0]" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("dynamic_position_bias", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-    ck_assert_uint_eq(err.n, 1);
-}
+START_TEST(bad_input) { refuses("dynamic_position_bias", &bad[_i]); }
 END_TEST
 
 Suite *dynamic_position_bias_suite(void);
@@ -137,7 +114,7 @@ Suite *dynamic_position_bias_suite(void)
     tcase_add_test(t, norms);
     tcase_add_test(t, rows_of_a_larger_matrix);
     tcase_add_test(t, empty);
-    tcase_add_loop_test(t, bad_input, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_loop_test(t, bad_input, 0, (int)LEN(bad));
     suite_add_tcase(s, t);
     return s;
 }

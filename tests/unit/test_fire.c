@@ -1,23 +1,9 @@
 /* test_fire.c - the network on normalized distances, threshold, given positions, bounds of weights, bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_msg(posenc_encode("fire", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
-
-static double at(const posenc_answer *a, int tensor, int64_t i) { return posenc_tensor_get(&a->result.tensor[tensor], i); }
+static posenc_answer answer_of(const char *query) { return ask("fire", query); }
 
 #define NET "w1=[[1],[-0.5],[2]]&b1=[0.1,0.5,-1]&w2=[[1,0.5,-1],[0.25,-1,2]]&b2=[0.5,-0.1]"
 
@@ -39,7 +25,7 @@ START_TEST(ranges)
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 80; i++)
             for (int j = 0; j < 80; j++)
-                ck_assert_double_eq_tol(at(&a, 0, (h * 80 + i) * 80 + j), formula(h, i, j, 0.3, 20, 0.001), 1e-14);
+                ck_assert_double_eq_tol(nth(&a, 0, (h * 80 + i) * 80 + j), formula(h, i, j, 0.3, 20, 0.001), 1e-14);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -51,7 +37,7 @@ START_TEST(positions)
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 5; i++)
             for (int j = 0; j < 5; j++)
-                ck_assert_double_eq_tol(at(&a, 0, (h * 5 + i) * 5 + j), formula(h, at_[i], at_[j], 0.1, 512, 1e-6), 1e-14);
+                ck_assert_double_eq_tol(nth(&a, 0, (h * 5 + i) * 5 + j), formula(h, at_[i], at_[j], 0.1, 512, 1e-6), 1e-14);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -61,8 +47,8 @@ START_TEST(interpolates)
 {
     posenc_answer a = answer_of("positions=0,1000&c=1000&L=1&eps=1e-30&dtype=float64&" NET),
                   b = answer_of("positions=0,100000&c=1000&L=1&eps=1e-30&dtype=float64&" NET);
-    ck_assert_double_eq_tol(at(&a, 0, 2), at(&b, 0, 2), 1e-15); /* the first key, seen from the last query: x = 1 */
-    ck_assert_double_eq_tol(at(&a, 0, 2), 0.5 + 1.1 - 1, 1e-15);
+    ck_assert_double_eq_tol(nth(&a, 0, 2), nth(&b, 0, 2), 1e-15); /* the first key, seen from the last query: x = 1 */
+    ck_assert_double_eq_tol(nth(&a, 0, 2), 0.5 + 1.1 - 1, 1e-15);
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
 }
@@ -76,9 +62,7 @@ START_TEST(empty)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { NET, "seq_length" },
     { "seq_length=-1&" NET, "seq_length" },
     { "seq_length=3&positions=1,2&" NET, "positions" },
@@ -96,14 +80,7 @@ static const struct {
     { "seq_length=3&w1=[[1e300]]&b1=[1e300]&w2=[[1e300]]&b2=[1]&dtype=float64", "w2[0]" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("fire", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-    ck_assert_uint_eq(err.n, 1);
-}
+START_TEST(bad_input) { refuses("fire", &bad[_i]); }
 END_TEST
 
 Suite *fire_suite(void);
@@ -115,7 +92,7 @@ Suite *fire_suite(void)
     tcase_add_test(t, positions);
     tcase_add_test(t, interpolates);
     tcase_add_test(t, empty);
-    tcase_add_loop_test(t, bad_input, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_loop_test(t, bad_input, 0, (int)LEN(bad));
     suite_add_tcase(s, t);
     return s;
 }

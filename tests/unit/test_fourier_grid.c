@@ -1,25 +1,13 @@
 /* test_fourier_grid.c - bands and coordinates by formulas of their own, the order of axes, rules. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 Suite *fourier_grid_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
 static const double pi = 3.14159265358979323846;
 
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_msg(posenc_encode("fourier_grid", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
+static posenc_answer answer_of(const char *query) { return ask("fourier_grid", query); }
 
 /* Of a grid of 3 rows and 5 columns with 3 bands. */
 typedef struct meaning {
@@ -106,9 +94,7 @@ START_TEST(float32)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "width=3", "height" },
     { "height=3", "width" },
     { "height=-1&width=3", "height" },
@@ -128,15 +114,7 @@ static const struct {
     { "height=3&width=3&bands=4", "bands" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_int_eq(posenc_encode("fourier_grid", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_msg(err.n && !strcmp(err.fault[0].field, bad[_i].field), "%s: %s", bad[_i].query,
-                  posenc_error_text(&err, text, sizeof text));
-}
+START_TEST(bad_input) { refuses("fourier_grid", &bad[_i]); }
 END_TEST
 
 START_TEST(too_large)

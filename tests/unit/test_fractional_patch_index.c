@@ -1,24 +1,9 @@
 /* test_fractional_patch_index.c - exact buckets, the buckets of float32 peers, batches, masks that are no rectangle. */
-#include "posenc.h"
-
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "ask.h"
 
 Suite *fractional_patch_index_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_msg(posenc_encode("fractional_patch_index", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
+static posenc_answer answer_of(const char *query) { return ask("fractional_patch_index", query); }
 
 /* A mask of one row of n patches. */
 static posenc_answer row_of(int k, int n, const char *more)
@@ -105,9 +90,7 @@ START_TEST(empty)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "num_patches_per_side=4", "patch_attention_mask" },
     { "patch_attention_mask=[[1]]", "num_patches_per_side" },
     { "num_patches_per_side=0&patch_attention_mask=[[1]]", "num_patches_per_side" },
@@ -119,15 +102,7 @@ static const struct {
     { "num_patches_per_side=4&patch_attention_mask=[[1]]&side=3", "side" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_int_eq(posenc_encode("fractional_patch_index", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_msg(err.n == 1 && !strcmp(err.fault[0].field, bad[_i].field), "%s: %s", bad[_i].query,
-                  posenc_error_text(&err, text, sizeof text));
-}
+START_TEST(bad_input) { refuses("fractional_patch_index", &bad[_i]); }
 END_TEST
 
 Suite *fractional_patch_index_suite(void)

@@ -1,23 +1,10 @@
 /* test_hierarchical.c - positions of units in their parents, sinusoids and tables, sums and concatenation, bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_msg(posenc_encode("hierarchical", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
+static posenc_answer answer_of(const char *query) { return ask("hierarchical", query); }
 
-static double at(const posenc_answer *a, int64_t i) { return posenc_tensor_get(&a->result.tensor[0], i); }
 static int64_t position(const posenc_answer *a, int64_t i) { return ((const int64_t *)a->result.tensor[1].data)[i]; }
 
 /* Element k of the sinusoid of width d. */
@@ -115,9 +102,7 @@ START_TEST(empty)
 END_TEST
 
 #define IDS "token_level_ids=[[0,1,2],[0,0,1]]"
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "level_dims=4", "token_level_ids" },
     { IDS, "level_dims" },
     { "token_level_ids=[0,1]&level_dims=4", "token_level_ids" },
@@ -147,14 +132,7 @@ static const struct {
     { "token_level_ids=[[0]]&level_dims=2&table_0=[[1,2]]&layout=split", "layout" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("hierarchical", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-    ck_assert_uint_eq(err.n, 1);
-}
+START_TEST(bad_input) { refuses("hierarchical", &bad[_i]); }
 END_TEST
 
 Suite *hierarchical_suite(void);
@@ -168,7 +146,7 @@ Suite *hierarchical_suite(void)
     tcase_add_test(t, one_level);
     tcase_add_test(t, one_key);
     tcase_add_test(t, empty);
-    tcase_add_loop_test(t, bad_input, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_loop_test(t, bad_input, 0, (int)LEN(bad));
     suite_add_tcase(s, t);
     return s;
 }

@@ -1,23 +1,9 @@
 /* test_kerple.c - both kernels, clamps, weights, scores, ALiBi's slopes, fewer queries than keys, bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_msg(posenc_encode("kerple", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
-
-static double at(const posenc_answer *a, int tensor, int64_t i) { return posenc_tensor_get(&a->result.tensor[tensor], i); }
+static posenc_answer answer_of(const char *query) { return ask("kerple", query); }
 
 static double clamp(double v, double least, double most) { return v < least ? least : v > most ? most : v; }
 
@@ -30,7 +16,7 @@ START_TEST(logarithm)
         for (int i = 0; i < 3; i++)
             for (int j = 0; j < 7; j++) {
                 double d = fmax(i + 4 - j, 0), want = -fmax(p[h], 0.01) * log1p(fmax(a[h], 0.01) * d);
-                ck_assert_double_eq_tol(at(&r, 0, (h * 3 + i) * 7 + j), want, 1e-15);
+                ck_assert_double_eq_tol(nth(&r, 0, (h * 3 + i) * 7 + j), want, 1e-15);
             }
     posenc_answer_fini(&r);
 }
@@ -53,9 +39,9 @@ START_TEST(powers_and_weights)
                 double d = fmax(i - j, 0);
                 double bias = -fmax(ba[h], 0.05) * pow(d, clamp(bp[h], 0.05, 2)),
                        weight = exp(-fmax(wa[h], 0.05) * pow(d, clamp(wp[h], 0.05, 2)));
-                ck_assert_double_eq_tol(at(&r, 0, e), bias, 2e-14);
-                ck_assert_double_eq_tol(at(&r, 1, e), weight, 1e-15);
-                ck_assert(d > 0 || (at(&r, 0, e) == 0 && !signbit(at(&r, 0, e)) && at(&r, 1, e) == 1));
+                ck_assert_double_eq_tol(nth(&r, 0, e), bias, 2e-14);
+                ck_assert_double_eq_tol(nth(&r, 1, e), weight, 1e-15);
+                ck_assert(d > 0 || (nth(&r, 0, e) == 0 && !signbit(nth(&r, 0, e)) && nth(&r, 1, e) == 1));
             }
     posenc_answer_fini(&r);
 }
@@ -70,9 +56,9 @@ START_TEST(parts)
     ck_assert_str_eq(w.result.tensor[0].name, "weight");
     ck_assert_str_eq(b.result.tensor[0].name, "bias");
     for (int j = 0; j < 4; j++) {
-        ck_assert_double_eq_tol(at(&w, 0, j), exp(-(3 - j)), 1e-15);
-        ck_assert_double_eq_tol(at(&w, 0, 4 + j), exp(-(3 - j) * (3 - j)), 1e-15);
-        ck_assert(at(&b, 0, j) == -(3 - j) && at(&b, 0, 4 + j) == -(3 - j) * (3 - j));
+        ck_assert_double_eq_tol(nth(&w, 0, j), exp(-(3 - j)), 1e-15);
+        ck_assert_double_eq_tol(nth(&w, 0, 4 + j), exp(-(3 - j) * (3 - j)), 1e-15);
+        ck_assert(nth(&b, 0, j) == -(3 - j) && nth(&b, 0, 4 + j) == -(3 - j) * (3 - j));
     }
     posenc_answer_fini(&w);
     posenc_answer_fini(&b);
@@ -102,7 +88,7 @@ START_TEST(scores)
     ck_assert_int_eq(r.result.tensor[2].rank, 4);
     for (int e = 0; e < 16; e++) {
         int h = e / 4 % 2, d = e % 4 == 2;
-        ck_assert_double_eq_tol(at(&r, 2, e), s[e] * exp(-(h + 1) * d) - (h ? 0.25 : 0.5) * d, 1e-15);
+        ck_assert_double_eq_tol(nth(&r, 2, e), s[e] * exp(-(h + 1) * d) - (h ? 0.25 : 0.5) * d, 1e-15);
     }
     posenc_answer_fini(&r);
 }
@@ -115,7 +101,7 @@ START_TEST(slopes)
     posenc_answer r = answer_of("variant=power&use_alibi_slopes=true&num_heads=4&query_length=1&key_length=6&dtype=float64");
     for (int h = 0; h < 4; h++)
         for (int j = 0; j < 6; j++)
-            ck_assert(at(&r, 0, h * 6 + j) == -want[h] * (5 - j));
+            ck_assert(nth(&r, 0, h * 6 + j) == -want[h] * (5 - j));
     posenc_answer_fini(&r);
 }
 END_TEST
@@ -131,9 +117,7 @@ START_TEST(empty)
 END_TEST
 
 #define L "&query_length=4&key_length=4"
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "p=1&a=1" L, "variant" },
     { "variant=log&p=1" L, "a" },
     { "variant=log&p=1&a=1&bias_a=1" L, "bias_a" },
@@ -157,14 +141,7 @@ static const struct {
     { "variant=power&bias_a=1&scores=[[[1,2],[3,40000]]]&dtype=float16", "scores[0][1][1]" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("kerple", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-    ck_assert_uint_eq(err.n, 1);
-}
+START_TEST(bad_input) { refuses("kerple", &bad[_i]); }
 END_TEST
 
 Suite *kerple_suite(void);
@@ -178,7 +155,7 @@ Suite *kerple_suite(void)
     tcase_add_test(t, scores);
     tcase_add_test(t, slopes);
     tcase_add_loop_test(t, empty, 0, 2);
-    tcase_add_loop_test(t, bad_input, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_loop_test(t, bad_input, 0, (int)LEN(bad));
     suite_add_tcase(s, t);
     return s;
 }

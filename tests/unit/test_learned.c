@@ -1,11 +1,6 @@
 /* test_learned.c - which row each position reads, tables that are too short, dtypes, bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
-#include <stdio.h>
-#include <string.h>
-
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
 #define TABLE "table=[[0,0.5],[1,1.5],[2,2.5],[3,3.5],[4,4.5],[5,5.5],[6,6.5]]"
 
 /* What each source reads; rows of TABLE begin with their number. */
@@ -68,9 +63,7 @@ START_TEST(dtypes)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field, *allowed; /* a part of it */
-} bad[] = {
+static const refusal bad[] = {
     { "num_positions=4", "table", "required" },
     { TABLE, "num_positions", "one of" },
     { TABLE "&num_positions=8", "table", "at least 8 rows" },
@@ -94,15 +87,7 @@ static const struct {
     { "table=[[65505]]&num_positions=1&dtype=float16", "table[0][0]", "at most 65504" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("learned", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_msg(err.n == 1, "%s: %u", bad[_i].query, err.n);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-    ck_assert_msg(strstr(err.fault[0].allowed, bad[_i].allowed), "%s: %s", bad[_i].query, err.fault[0].allowed);
-}
+START_TEST(bad_input) { refuses("learned", &bad[_i]); }
 END_TEST
 
 Suite *learned_suite(void);

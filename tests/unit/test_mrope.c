@@ -1,41 +1,11 @@
 /* test_mrope.c - which axis each pair takes, in runs, in turn and across columns; queries; bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 Suite *mrope_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer(const char *encoding, const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[900];
-    ck_assert_msg(posenc_encode(encoding, query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
-
-static posenc_answer answer_of(const char *query) { return answer("mrope", query); }
-
-static const posenc_tensor *tensor(const posenc_answer *a, const char *name)
-{
-    for (int i = 0; i < a->result.ntensors; i++)
-        if (!strcmp(a->result.tensor[i].name, name))
-            return &a->result.tensor[i];
-    return NULL;
-}
-
-static double element(const posenc_answer *a, const char *name, int64_t i)
-{
-    const posenc_tensor *t = tensor(a, name);
-    ck_assert_msg(t && i < posenc_tensor_count(t), "no %s[%d]", name, (int)i);
-    return posenc_tensor_get(t, i);
-}
+static posenc_answer answer_of(const char *query) { return ask("mrope", query); }
 
 /* Positions of the axes of one token, and the axis of each column. */
 #define THW "positions_t=3&positions_h=50&positions_w=700"
@@ -63,19 +33,19 @@ START_TEST(axes_of_columns)
     snprintf(query, sizeof query, "%s&dtype=float64", ways[_i].query);
     posenc_answer a = answer_of(query);
     const bool one = strstr(query, "[[50]]") != NULL, interleaved = strstr(query, "layout=interleaved") != NULL;
-    const int64_t columns = (int64_t)strlen(ways[_i].columns), axes = tensor(&a, "cos_thw")->shape[0];
+    const int64_t columns = (int64_t)strlen(ways[_i].columns), axes = tensor_of(&a, "cos_thw")->shape[0];
     static const double at[] = { 3, 50, 700, 9000 };
-    ck_assert(tensor(&a, "cos")->shape[1] == columns && tensor(&a, "cos_thw")->shape[2] == columns);
+    ck_assert(tensor_of(&a, "cos")->shape[1] == columns && tensor_of(&a, "cos_thw")->shape[2] == columns);
     for (int64_t c = 0; c < columns; c++) {
         const int axis = ways[_i].columns[c] - '0';
         const int64_t pair = interleaved ? c / 2 : c % 8;
         const double angle = (one ? 50 : at[axis]) * pow(10000, -(double)pair / 8);
-        ck_assert_msg(fabs(element(&a, "cos", c) - cos(angle)) < 1e-12 && fabs(element(&a, "sin", c) - sin(angle)) < 1e-12,
+        ck_assert_msg(fabs(named(&a, "cos", c) - cos(angle)) < 1e-12 && fabs(named(&a, "sin", c) - sin(angle)) < 1e-12,
                       "%s column %d", query, (int)c);
         for (int64_t x = 0; x < axes; x++) {
             const double own = (one ? 50 : at[x]) * pow(10000, -(double)pair / 8);
-            ck_assert(fabs(element(&a, "cos_thw", x * columns + c) - cos(own)) < 1e-12);
-            ck_assert(fabs(element(&a, "sin_thw", x * columns + c) - sin(own)) < 1e-12);
+            ck_assert(fabs(named(&a, "cos_thw", x * columns + c) - cos(own)) < 1e-12);
+            ck_assert(fabs(named(&a, "sin_thw", x * columns + c) - sin(own)) < 1e-12);
         }
     }
     posenc_answer_fini(&a);
@@ -91,12 +61,12 @@ START_TEST(text_is_rope)
              scaling);
     posenc_answer a = answer_of(query);
     snprintf(query, sizeof query, "%s&positions=1,7&seq_len=301", scaling);
-    posenc_answer b = answer("rope", query);
+    posenc_answer b = ask("rope", query);
     snprintf(query, sizeof query, "%s&mrope_section=2,3,3&positions_t=1,7&positions_h=1,300&positions_w=1,7", scaling);
     posenc_answer c = answer_of(query);
-    ck_assert_mem_eq(tensor(&a, "cos")->data, tensor(&b, "cos")->data, 32 * sizeof(float));
-    ck_assert_mem_eq(tensor(&a, "sin")->data, tensor(&b, "sin")->data, 32 * sizeof(float));
-    ck_assert_mem_eq(tensor(&c, "inv_freq")->data, tensor(&b, "inv_freq")->data, 8 * sizeof(float));
+    ck_assert_mem_eq(tensor_of(&a, "cos")->data, tensor_of(&b, "cos")->data, 32 * sizeof(float));
+    ck_assert_mem_eq(tensor_of(&a, "sin")->data, tensor_of(&b, "sin")->data, 32 * sizeof(float));
+    ck_assert_mem_eq(tensor_of(&c, "inv_freq")->data, tensor_of(&b, "inv_freq")->data, 8 * sizeof(float));
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
     posenc_answer_fini(&c);
@@ -119,13 +89,13 @@ START_TEST(queries_turn)
             for (int64_t j = 0; j < 2; j++) {
                 const int64_t first = interleaved ? 2 * j : j, second = interleaved ? 2 * j + 1 : j + 2;
                 const double x1 = (double)(6 * i + first + 1), x2 = (double)(6 * i + second + 1);
-                const double y1 = x1 * element(&a, "cos", 4 * i + first) - x2 * element(&a, "sin", 4 * i + first),
-                             y2 = x2 * element(&a, "cos", 4 * i + second) + x1 * element(&a, "sin", 4 * i + second);
-                ck_assert(fabs(element(&a, "q", 6 * i + first) - y1) < 1e-14);
-                ck_assert(fabs(element(&a, "q", 6 * i + second) - y2) < 1e-14);
-                ck_assert(element(&a, "q", 6 * i + 4 + j) == (double)(6 * i + 5 + j));
+                const double y1 = x1 * named(&a, "cos", 4 * i + first) - x2 * named(&a, "sin", 4 * i + first),
+                             y2 = x2 * named(&a, "cos", 4 * i + second) + x1 * named(&a, "sin", 4 * i + second);
+                ck_assert(fabs(named(&a, "q", 6 * i + first) - y1) < 1e-14);
+                ck_assert(fabs(named(&a, "q", 6 * i + second) - y2) < 1e-14);
+                ck_assert(named(&a, "q", 6 * i + 4 + j) == (double)(6 * i + 5 + j));
             }
-        ck_assert(tensor(&a, "k")->rank == 4 && element(&a, "k", 5) == 1);
+        ck_assert(tensor_of(&a, "k")->rank == 4 && named(&a, "k", 5) == 1);
         posenc_answer_fini(&a);
     }
 }
@@ -137,9 +107,9 @@ START_TEST(presets)
                   c = answer_of("preset=hunyuan-ocr"),
                   d = answer_of("preset=qwen3.5-397b&positions_t=1&positions_h=1&positions_w=1");
     ck_assert_str_eq(a.request.key, b.request.key);
-    ck_assert_ptr_null(tensor(&a, "cos"));
-    ck_assert(fabs(element(&c, "inv_freq", 63) / pow(10000 * pow(1000, 128.0 / 126), -126.0 / 128) - 1) < 1e-7);
-    ck_assert(tensor(&d, "cos")->shape[1] == 64);
+    ck_assert_ptr_null(tensor_of(&a, "cos"));
+    ck_assert(fabs(named(&c, "inv_freq", 63) / pow(10000 * pow(1000, 128.0 / 126), -126.0 / 128) - 1) < 1e-7);
+    ck_assert(tensor_of(&d, "cos")->shape[1] == 64);
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
     posenc_answer_fini(&c);
@@ -148,9 +118,7 @@ START_TEST(presets)
 END_TEST
 
 #define OK "head_dim=16&mrope_section=2,3,3&"
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "head_dim=16", "mrope_section" },
     { "mrope_section=2,3,3", "head_dim" },
     { "head_dim=16&mrope_section=2,3,4", "mrope_section" },
@@ -173,15 +141,7 @@ static const struct {
     { OK "factor=2", "factor" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[900];
-    ck_assert_msg(posenc_encode("mrope", bad[_i].query, NULL, &a, NULL, &err) == PE_INVALID, "%s is taken", bad[_i].query);
-    ck_assert_msg(err.n == 1 && !strcmp(err.fault[0].field, bad[_i].field), "%s: %s", bad[_i].query,
-                  posenc_error_text(&err, text, sizeof text));
-}
+START_TEST(bad_input) { refuses("mrope", &bad[_i]); }
 END_TEST
 
 Suite *mrope_suite(void)

@@ -1,23 +1,9 @@
 /* test_mrope_index.c - positions of text, images and videos worked out by hand, as both generations of transformers. */
-#include "posenc.h"
-
-#include <check.h>
-#include <stdio.h>
-#include <string.h>
+#include "ask.h"
 
 Suite *mrope_index_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_msg(posenc_encode("mrope_index", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
+static posenc_answer answer_of(const char *query) { return ask("mrope_index", query); }
 
 /* Requests, and the digits of their time, height and width rows; '-': 10 or more, not compared; then the deltas. */
 static const struct {
@@ -112,9 +98,7 @@ START_TEST(generations)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "", "input_ids" },
     { "input_ids=[1]&mm_token_type_ids=[0]", "mm_token_type_ids" },
     { "mm_token_type_ids=[0,3]", "mm_token_type_ids[1]" },
@@ -150,15 +134,7 @@ static const struct {
     { "mm_token_type_ids=[0]&position_ids=[0]", "position_ids" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_int_eq(posenc_encode("mrope_index", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_msg(err.n == 1 && !strcmp(err.fault[0].field, bad[_i].field), "%s: %s", bad[_i].query,
-                  posenc_error_text(&err, text, sizeof text));
-}
+START_TEST(bad_input) { refuses("mrope_index", &bad[_i]); }
 END_TEST
 
 /* Time runs away with 10^6 seconds of 10^6 positions each; sequences without tokens cost nothing. */

@@ -1,12 +1,7 @@
 /* test_no_rope_layers.c - the pattern of SmolLM3 and Llama 4, given patterns, bad input. */
-#include "posenc.h"
-
-#include <check.h>
-#include <string.h>
+#include "ask.h"
 
 Suite *no_rope_layers_suite(void);
-
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
 
 static const struct {
     const char *query, *want;
@@ -34,9 +29,7 @@ START_TEST(pattern)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "", "num_hidden_layers" },
     { "num_hidden_layers=0", "num_hidden_layers" },
     { "num_hidden_layers=4&no_rope_layer_interval=0", "no_rope_layer_interval" },
@@ -46,16 +39,7 @@ static const struct {
     { "num_hidden_layers=4&no_rope_layers=1,0,1,0&no_rope_layer_interval=4", "no_rope_layer_interval" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[900];
-    ck_assert_msg(posenc_encode("no_rope_layers", bad[_i].query, NULL, &a, NULL, &err) == PE_INVALID, "%s is taken",
-                  bad[_i].query);
-    ck_assert_msg(err.n == 1 && !strcmp(err.fault[0].field, bad[_i].field), "%s: %s", bad[_i].query,
-                  posenc_error_text(&err, text, sizeof text));
-}
+START_TEST(bad_input) { refuses("no_rope_layers", &bad[_i]); }
 END_TEST
 
 Suite *no_rope_layers_suite(void)

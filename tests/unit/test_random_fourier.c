@@ -1,10 +1,9 @@
 /* test_random_fourier.c - every source of coordinates and every order, drawing and replaying, bad input. */
-#include "one_call.h"
+#include "ask.h"
 
 #include "core/random.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static const double two_pi = 6.283185307179586476925;
 
@@ -28,8 +27,8 @@ START_TEST(matrix_given)
         for (int64_t i = 0; i < 3; i++)
             for (int64_t j = 0; j < 3; j++) {
                 double angle = two_pi * (x[i][0] * b[0][j] + x[i][1] * b[1][j]);
-                expect_near(element(&a, 6 * i + (flip ? 3 : 0) + j), sin(angle), angle);
-                expect_near(element(&a, 6 * i + (flip ? 0 : 3) + j), cos(angle), angle);
+                expect_near(at(&a, 6 * i + (flip ? 3 : 0) + j), sin(angle), angle);
+                expect_near(at(&a, 6 * i + (flip ? 0 : 3) + j), cos(angle), angle);
             }
         posenc_answer_fini(&a);
     }
@@ -40,8 +39,8 @@ END_TEST
 START_TEST(whole_turns)
 {
     posenc_answer a = ask("random_fourier", "coords=[[123456789,3],[1000003,0.5]]&matrix=[[2],[0.5]]&dtype=float64");
-    ck_assert(fabs(element(&a, 0)) < 1e-15 && element(&a, 1) == -1); /* 3/2 turns */
-    ck_assert(fabs(element(&a, 2) - 1) < 1e-15);                     /* 1/4 turn */
+    ck_assert(fabs(at(&a, 0)) < 1e-15 && at(&a, 1) == -1); /* 3/2 turns */
+    ck_assert(fabs(at(&a, 2) - 1) < 1e-15);                /* 1/4 turn */
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -78,13 +77,13 @@ START_TEST(noise_levels)
         for (int64_t i = 0; i < 4; i++)
             for (int64_t j = 0; j < 3; j++) {
                 double angle = two_pi * w[j] * (linear ? t[i] : log(t[i]));
-                expect_near(element(&a, 6 * i + j), sin(angle), angle);
-                expect_near(element(&a, 6 * i + 3 + j), cos(angle), angle);
+                expect_near(at(&a, 6 * i + j), sin(angle), angle);
+                expect_near(at(&a, 6 * i + 3 + j), cos(angle), angle);
             }
         posenc_answer_fini(&a);
     }
     posenc_answer a = ask("random_fourier", "timesteps=0,-2&weight=[1]&log=false");
-    ck_assert(element(&a, 0) == 0 && element(&a, 1) == 1);
+    ck_assert(at(&a, 0) == 0 && at(&a, 1) == 1);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -101,8 +100,8 @@ START_TEST(grid)
             for (int64_t j = 0; j < 2; j++) {
                 double u = 2 * ((double)x + 0.5) / 70 - 1, v = 2 * ((double)y + 0.5) / 3 - 1;
                 double angle = two_pi * (u * b[0][j] + v * b[1][j]);
-                expect_near(element(&a, (j * 3 + y) * 70 + x), sin(angle), angle);
-                expect_near(element(&a, ((2 + j) * 3 + y) * 70 + x), cos(angle), angle);
+                expect_near(at(&a, (j * 3 + y) * 70 + x), sin(angle), angle);
+                expect_near(at(&a, ((2 + j) * 3 + y) * 70 + x), cos(angle), angle);
             }
     posenc_answer_fini(&a);
 }
@@ -114,11 +113,11 @@ START_TEST(points)
     posenc_answer g = ask("random_fourier", "height=2&width=4&matrix=[[0.3],[0.7]]&dtype=float64"),
                   p = ask("random_fourier", "points=[[[0.5,0.5],[1.5,0.5]],[[2.5,1.5],[3.5,1.5]]]&image_size=2,4"
                                             "&matrix=[[0.3],[0.7]]&dtype=float64");
-    static const int64_t at[] = { 0, 1, 6, 7 };
+    static const int64_t cell[] = { 0, 1, 6, 7 };
     expect_shape(tensor_of(&p, "embedding"), 3, (int64_t[]){ 2, 2, 2 });
     for (int64_t i = 0; i < 4; i++) {
-        ck_assert(element(&p, 2 * i) == element(&g, at[i]));
-        ck_assert(element(&p, 2 * i + 1) == element(&g, 8 + at[i]));
+        ck_assert(at(&p, 2 * i) == at(&g, cell[i]));
+        ck_assert(at(&p, 2 * i + 1) == at(&g, 8 + cell[i]));
     }
     posenc_answer_fini(&g);
     posenc_answer_fini(&p);
@@ -129,18 +128,18 @@ START_TEST(without_matrix)
 {
     posenc_answer a = ask("random_fourier", "mode=basic&coords=[[0.25,0.1]]&flip_sin_to_cos=true&dtype=float64");
     expect_shape(tensor_of(&a, "embedding"), 2, (int64_t[]){ 1, 4 });
-    expect_near(element(&a, 0), 0, 2);
-    expect_near(element(&a, 1), cos(two_pi * 0.1), 1);
-    expect_near(element(&a, 2), 1, 2);
-    expect_near(element(&a, 3), sin(two_pi * 0.1), 1);
+    expect_near(at(&a, 0), 0, 2);
+    expect_near(at(&a, 1), cos(two_pi * 0.1), 1);
+    expect_near(at(&a, 2), 1, 2);
+    expect_near(at(&a, 3), sin(two_pi * 0.1), 1);
     posenc_answer_fini(&a);
     a = ask("random_fourier", "mode=positional&coords=[[0.25,0.1]]&sigma=10&m=3&dtype=float64"); /* each coordinate whole */
     expect_shape(tensor_of(&a, "embedding"), 2, (int64_t[]){ 1, 12 });
     for (int64_t k = 0; k < 2; k++)
         for (int64_t j = 0; j < 3; j++) {
             double angle = two_pi * pow(10, (double)j / 3) * (k ? 0.1 : 0.25);
-            expect_near(element(&a, 6 * k + j), sin(angle), angle);
-            expect_near(element(&a, 6 * k + 3 + j), cos(angle), angle);
+            expect_near(at(&a, 6 * k + j), sin(angle), angle);
+            expect_near(at(&a, 6 * k + 3 + j), cos(angle), angle);
         }
     posenc_answer_fini(&a);
 }
@@ -198,22 +197,22 @@ START_TEST(float32_steps)
     posenc_answer a = ask("random_fourier", "coords=[[0.1,30.7]]&matrix=[[1.1],[0.3]]&compute_dtype=float32&dtype=float64");
     float p = tau * 0.1f, q = tau * 30.7f, angle = p * 1.1f;
     angle = angle + q * 0.3f;
-    ck_assert(element(&a, 0) == (double)(float)sin((double)angle));
-    ck_assert(element(&a, 1) == (double)(float)cos((double)angle));
+    ck_assert(at(&a, 0) == (double)(float)sin((double)angle));
+    ck_assert(at(&a, 1) == (double)(float)cos((double)angle));
     posenc_answer_fini(&a);
     a = ask("random_fourier", "timesteps=0.37&weight=[16.3]&compute_dtype=float32&dtype=float64");
     angle = (float)log((double)0.37f) * 16.3f;
     angle = angle * 2 * pi;
-    ck_assert(element(&a, 0) == (double)(float)sin((double)angle));
+    ck_assert(at(&a, 0) == (double)(float)sin((double)angle));
     posenc_answer_fini(&a);
     a = ask("random_fourier", "mode=positional&coords=[[0.37]]&sigma=10&m=3&compute_dtype=float32&dtype=float64");
     p = (float)pow(10, (double)(2.0f / 3.0f));
     p = tau * p;
     angle = p * 0.37f;
-    ck_assert(element(&a, 2) == (double)(float)sin((double)angle));
+    ck_assert(at(&a, 2) == (double)(float)sin((double)angle));
     posenc_answer_fini(&a);
     a = ask("random_fourier", "mode=basic&coords=[[30.7]]&compute_dtype=float32&dtype=float64");
-    ck_assert(element(&a, 1) == (double)(float)cos((double)(tau * 30.7f)));
+    ck_assert(at(&a, 1) == (double)(float)cos((double)(tau * 30.7f)));
     posenc_answer_fini(&a);
     /* segment-anything: also where the request does not say it */
     a = ask("random_fourier", "points=[[10.5,20]]&image_size=600,1024&matrix=[[1.7],[-2.3]]&dtype=float64");
@@ -222,12 +221,12 @@ START_TEST(float32_steps)
     p = 10.5f / 1024, q = 20.0f / 600;
     p = (2 * p - 1) * 1.7f, q = (2 * q - 1) * -2.3f;
     angle = tau * (p + q);
-    ck_assert(element(&a, 0) == (double)(float)sin((double)angle));
+    ck_assert(at(&a, 0) == (double)(float)sin((double)angle));
     p = 5.5f / 7, q = 2.5f / 3;
     p = (2 * p - 1) * 1.7f, q = (2 * q - 1) * -2.3f;
     angle = tau * (p + q);
-    ck_assert(element(&g, 2 * 7 + 5) == (double)(float)sin((double)angle));
-    ck_assert(element(&g, 21 + 2 * 7 + 5) == (double)(float)cos((double)angle));
+    ck_assert(at(&g, 2 * 7 + 5) == (double)(float)sin((double)angle));
+    ck_assert(at(&g, 21 + 2 * 7 + 5) == (double)(float)cos((double)angle));
     ck_assert(memcmp(g.result.tensor[0].data, e.result.tensor[0].data, 42 * 8) != 0);
     posenc_answer_fini(&a);
     posenc_answer_fini(&g);
@@ -270,7 +269,7 @@ static const refusal bad[] = {
     { "m=4&sigma=1&seed=1", "coords", "one of coords" },
     { "coords=[[1]]&timesteps=1&m=4&sigma=1&seed=1", "timesteps", "one of" },
     { "coords=[[1]]&points=[[1,1]]&m=4&sigma=1&seed=1", "points", "one of" },
-    { "height=2&width=2&points=[[1,1]]&image_size=2,2&num_pos_feats=4&seed=1", "points", "one of" },
+    { "height=2&width=2&points=[[1,1]]&image_size=2,2&num_pos_feats=4&seed=1", "points image_size", "one of" },
     { "coords=[[1]]&height=2&width=2&m=4&sigma=1&seed=1", "height", "one of" },
     { "coords=[[1]]&sigma=1&seed=1", "m", "required" },
     { "coords=[[1]]&m=4&seed=1", "sigma", "required" },
@@ -305,7 +304,7 @@ static const refusal bad[] = {
     { "height=2&width=2&matrix=[[1,2]]", "matrix", "[2, num_pos_feats]" },
     { "points=[[1,1]]&num_pos_feats=4&seed=1", "image_size", "beside points" },
     { "points=[[1,1,1]]&image_size=2,2&num_pos_feats=4&seed=1", "points", "[..., 2]" },
-    { "points=[[1,1]]&image_size=2&num_pos_feats=4&seed=1", "image_size", "two" },
+    { "points=[[1,1]]&image_size=2&num_pos_feats=4&seed=1", "image_size", "height and width" },
     { "points=[[1,1]]&image_size=2,2.5&num_pos_feats=4&seed=1", "image_size[1]", "whole" },
     { "points=[[1,1]]&image_size=2,0&num_pos_feats=4&seed=1", "image_size[1]", "1 .." },
     { "mode=basic&coords=[[1]]&m=4", "m", "gaussian, positional" },
@@ -323,7 +322,7 @@ static const refusal bad[] = {
     { "mode=fourier&coords=[[1]]", "mode", "gaussian, basic, positional" },
 };
 
-START_TEST(refusals) { expect_refusal("random_fourier", &bad[_i]); }
+START_TEST(refusals) { refuses("random_fourier", &bad[_i]); }
 END_TEST
 
 START_TEST(stops)

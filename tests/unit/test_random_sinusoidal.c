@@ -1,10 +1,9 @@
 /* test_random_sinusoidal.c - the formula, drawing and replaying, the kernel that it stands for, bad input. */
-#include "one_call.h"
+#include "ask.h"
 
 #include "core/random.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 START_TEST(formula)
 {
@@ -17,7 +16,7 @@ START_TEST(formula)
     for (int64_t i = 0; i < 3; i++)
         for (int64_t j = 0; j < 3; j++) {
             double angle = x[i][0] * w[0][j] + x[i][1] * w[1][j] + b[j];
-            ck_assert(fabs(element(&a, 3 * i + j) - sqrt(2.0 / 3) * cos(angle)) <= 1e-15 * (1 + fabs(angle)));
+            ck_assert(fabs(at(&a, 3 * i + j) - sqrt(2.0 / 3) * cos(angle)) <= 1e-15 * (1 + fabs(angle)));
         }
     posenc_answer_fini(&a);
 }
@@ -30,10 +29,9 @@ START_TEST(gain)
                   b = ask("random_sinusoidal",
                           "positions=0&matrix=[[1,1,1,1,1,1,1,1]]&phase=[0,0,0,0,0,0,0,0]&dtype=float64"),
                   c = ask("random_sinusoidal", "positions=0&matrix=[[1,1,1]]&phase=[0,0,0]&dtype=float64");
-    ck_assert(element(&a, 0) == 1 && fabs(element(&a, 2) - cos(1e6)) <= 1.2e-16 &&
-              fabs(element(&a, 3) - cos(2e6)) <= 1.2e-16);
-    ck_assert(element(&b, 7) == 0.5);
-    ck_assert(element(&c, 0) == 0.81649658092772603273); /* sqrt(2/3), rounded once */
+    ck_assert(at(&a, 0) == 1 && fabs(at(&a, 2) - cos(1e6)) <= 1.2e-16 && fabs(at(&a, 3) - cos(2e6)) <= 1.2e-16);
+    ck_assert(at(&b, 7) == 0.5);
+    ck_assert(at(&c, 0) == 0.81649658092772603273); /* sqrt(2/3), rounded once */
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
     posenc_answer_fini(&c);
@@ -83,7 +81,7 @@ START_TEST(kernel)
         for (int64_t k = 0; k < N; k++) {
             double dot = 0, d = 0.4 * (double)(i - k);
             for (int64_t j = 0; j < M; j++)
-                dot += element(&a, i * M + j) * element(&a, k * M + j);
+                dot += at(&a, i * M + j) * at(&a, k * M + j);
             ck_assert_msg(fabs(dot - exp(-d * d / 2)) < 5 / sqrt(M), "%d, %d: %g", (int)i, (int)k, dot);
         }
     posenc_answer_fini(&a);
@@ -132,14 +130,14 @@ static const refusal bad[] = {
     { "num_positions=3&matrix=[[1,2]]&phase=[1,2]&seed=1", "seed", "drawing" },
     { "num_positions=3&matrix=[[1,2]]&phase=[1,2]&sigma=1", "sigma", "drawing" },
     { "num_positions=3&matrix=[[1,2]]&phase=[1,2,3]", "phase", "[2]" },
-    { "num_positions=3&matrix=[[1,2]]&phase=[1,2]&m=3", "matrix", "[1, 3]" },
+    { "num_positions=3&matrix=[[1,2]]&phase=[1,2]&m=3", "matrix phase", "[1, 3]" },
     { "num_positions=3&matrix=[[1,2],[3,4]]&phase=[1,2]", "matrix", "[1, m]" },
     { "num_positions=3&matrix=[1,2]&phase=[1,2]", "matrix", "[1, m]" },
     { "num_positions=3&matrix=[[]]&phase=[]", "matrix", "at least one" },
     { "num_positions=3&phase=[1e101]&sigma=1&seed=1", "phase[0]", "1e100" },
 };
 
-START_TEST(refusals) { expect_refusal("random_sinusoidal", &bad[_i]); }
+START_TEST(refusals) { refuses("random_sinusoidal", &bad[_i]); }
 END_TEST
 
 START_TEST(stops)

@@ -1,8 +1,7 @@
 /* test_relative_shift.c - PE(p + k) = M(k) PE(p) with the rows of `sinusoidal`, in every convention; the group laws. */
-#include "one_call.h"
+#include "ask.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static const char *const conventions[] = {
     "embedding_dim=2",
@@ -48,9 +47,9 @@ START_TEST(moves_rows)
             for (int64_t row = 0; row < d; row++) {
                 double sum = 0;
                 for (int64_t c = 0; c < d; c++)
-                    sum += element(&m, row * d + c) * element(&pe, c);
-                ck_assert_msg(fabs(sum - element(&pe, d + row)) <= 6e-16, "%s: row %d is off by %g", query, (int)row,
-                              sum - element(&pe, d + row));
+                    sum += at(&m, row * d + c) * at(&pe, c);
+                ck_assert_msg(fabs(sum - at(&pe, d + row)) <= 6e-16, "%s: row %d is off by %g", query, (int)row,
+                              sum - at(&pe, d + row));
             }
             posenc_answer_fini(&pe);
         }
@@ -69,10 +68,10 @@ START_TEST(group)
         for (int64_t k = 0; k < d; k++) {
             double product = 0;
             for (int64_t j = 0; j < d; j++)
-                product += element(&a, i * d + j) * element(&b, j * d + k);
-            ck_assert(element(&zero, i * d + k) == (i == k) && !signbit(element(&zero, i * d + k)));
-            ck_assert(fabs(product - element(&sum, i * d + k)) <= 6e-16);
-            ck_assert(element(&back, i * d + k) == element(&a, k * d + i));
+                product += at(&a, i * d + j) * at(&b, j * d + k);
+            ck_assert(at(&zero, i * d + k) == (i == k) && !signbit(at(&zero, i * d + k)));
+            ck_assert(fabs(product - at(&sum, i * d + k)) <= 6e-16);
+            ck_assert(at(&back, i * d + k) == at(&a, k * d + i));
         }
     posenc_answer_fini(&zero);
     posenc_answer_fini(&a);
@@ -118,7 +117,7 @@ static const refusal bad[] = {
     { "embedding_dim=0&k=1", "embedding_dim", "1 .." },
 };
 
-START_TEST(refusals) { expect_refusal("relative_shift", &bad[_i]); }
+START_TEST(refusals) { refuses("relative_shift", &bad[_i]); }
 END_TEST
 
 START_TEST(stops) { expect_stop("relative_shift", "embedding_dim=8192&k=1"); }

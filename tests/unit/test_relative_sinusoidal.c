@@ -1,25 +1,11 @@
 /* test_relative_sinusoidal.c - order of positions, clamping, the shift that models do by reshaping, rules. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 Suite *relative_sinusoidal_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[1000];
-    ck_assert_msg(posenc_encode("relative_sinusoidal", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
+static posenc_answer answer_of(const char *query) { return ask("relative_sinusoidal", query); }
 
 static double element(const posenc_answer *a, int64_t row, int64_t column)
 {
@@ -235,9 +221,7 @@ END_TEST
 
 /* ---- bad input ---- */
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "key_length=4", "embedding_dim" },
     { "embedding_dim=8", "key_length" },
     { "embedding_dim=7&key_length=4", "embedding_dim" },
@@ -259,15 +243,7 @@ static const struct {
     { "embedding_dim=8&key_length=4&mem_len=4", "mem_len" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_msg(posenc_encode("relative_sinusoidal", bad[_i].query, NULL, &a, NULL, &err) == PE_INVALID, "%s",
-                  bad[_i].query);
-    ck_assert_msg(err.n == 1, "%s: %s", bad[_i].query, err.fault[1].field);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-}
+START_TEST(bad_input) { refuses("relative_sinusoidal", &bad[_i]); }
 END_TEST
 
 static posenc_status stop_later(void *user) { return --*(int *)user < 0 ? PE_CANCELLED : PE_OK; }

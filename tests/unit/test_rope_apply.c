@@ -1,40 +1,12 @@
 /* test_rope_apply.c - pairs of channels in every layout and order of axes, what passes, invariants of rotation, bad input.
  */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 Suite *rope_apply_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[900];
-    ck_assert_msg(posenc_encode("rope_apply", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
-
-static const posenc_tensor *tensor(const posenc_answer *a, const char *name)
-{
-    for (int i = 0; i < a->result.ntensors; i++)
-        if (!strcmp(a->result.tensor[i].name, name))
-            return &a->result.tensor[i];
-    return NULL;
-}
-
-static double element(const posenc_answer *a, const char *name, int64_t i)
-{
-    const posenc_tensor *t = tensor(a, name);
-    ck_assert_msg(t && i < posenc_tensor_count(t), "no %s[%d]", name, (int)i);
-    return posenc_tensor_get(t, i);
-}
+static posenc_answer answer_of(const char *query) { return ask("rope_apply", query); }
 
 /* Where a lone 1 goes: cosines and sines of the angles 1 and 0.01. */
 static const struct {
@@ -69,11 +41,11 @@ static const struct {
 START_TEST(where_a_one_goes)
 {
     posenc_answer a = answer_of(units[_i].query);
-    ck_assert_int_eq(tensor(&a, "q")->rank, 2);
+    ck_assert_int_eq(tensor_of(&a, "q")->rank, 2);
     for (int64_t i = 0; i < units[_i].n; i++)
-        ck_assert_msg(fabs(element(&a, "q", i) - units[_i].want[i]) < 5e-5, "%s: [%d] is %g", units[_i].query, (int)i,
-                      element(&a, "q", i));
-    ck_assert_ptr_null(tensor(&a, "k"));
+        ck_assert_msg(fabs(named(&a, "q", i) - units[_i].want[i]) < 5e-5, "%s: [%d] is %g", units[_i].query, (int)i,
+                      named(&a, "q", i));
+    ck_assert_ptr_null(tensor_of(&a, "k"));
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -97,7 +69,7 @@ START_TEST(axes)
     snprintf(query, sizeof query, "head_dim=4&positions=5,9,2&dtype=float64&input_order=position_head_dim&q=[%s]",
              positions_first);
     posenc_answer d = answer_of(query);
-    ck_assert(tensor(&a, "cos")->shape[1] == 4 && tensor(&b, "cos")->shape[1] == 2);
+    ck_assert(tensor_of(&a, "cos")->shape[1] == 4 && tensor_of(&b, "cos")->shape[1] == 2);
     static const double at[] = { 5, 9, 2 };
     for (int64_t h = 0; h < 2; h++)
         for (int64_t i = 0; i < 3; i++)
@@ -105,11 +77,11 @@ START_TEST(axes)
                 const double x = 100.0 * (double)h + 10.0 * (double)i, angle = at[i] * (j % 2 ? 0.01 : 1),
                              x1 = x + (double)(j % 2), x2 = x1 + 2;
                 const double want = j < 2 ? x1 * cos(angle) - x2 * sin(angle) : x2 * cos(angle) + x1 * sin(angle);
-                ck_assert(fabs(element(&a, "q", 12 * h + 4 * i + j) - want) < 1e-13);
-                ck_assert(element(&b, "q", 8 * i + 4 * h + j) == element(&a, "q", 12 * h + 4 * i + j));
-                ck_assert(element(&c, "q", 24 + 12 * h + 4 * i + j) == element(&a, "q", 12 * h + 4 * i + j));
-                ck_assert(element(&d, "q", 8 * i + 4 * h + j) == element(&a, "q", 12 * h + 4 * i + j));
-                ck_assert(h || element(&a, "k", 4 * i + j) == element(&a, "q", 4 * i + j));
+                ck_assert(fabs(named(&a, "q", 12 * h + 4 * i + j) - want) < 1e-13);
+                ck_assert(named(&b, "q", 8 * i + 4 * h + j) == named(&a, "q", 12 * h + 4 * i + j));
+                ck_assert(named(&c, "q", 24 + 12 * h + 4 * i + j) == named(&a, "q", 12 * h + 4 * i + j));
+                ck_assert(named(&d, "q", 8 * i + 4 * h + j) == named(&a, "q", 12 * h + 4 * i + j));
+                ck_assert(h || named(&a, "k", 4 * i + j) == named(&a, "q", 4 * i + j));
             }
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
@@ -125,16 +97,16 @@ START_TEST(tokens)
         "head_dim=2&attention_mask=[[0,1,1],[1,1,0]]&q=[[[[1,0],[1,0],[1,0]]],[[[1,0],[1,0],[1,0]]]]");
     static const int at[] = { 1, 0, 1, 0, 1, 1 };
     for (int64_t i = 0; i < 6; i++) {
-        ck_assert_int_eq(((const int64_t *)tensor(&a, "positions")->data)[i], at[i]);
-        ck_assert(fabs(element(&a, "q", 2 * i + 1) - sin(at[i])) < 1e-7);
+        ck_assert_int_eq(((const int64_t *)tensor_of(&a, "positions")->data)[i], at[i]);
+        ck_assert(fabs(named(&a, "q", 2 * i + 1) - sin(at[i])) < 1e-7);
     }
-    ck_assert_int_eq(tensor(&a, "cos")->rank, 3);
+    ck_assert_int_eq(tensor_of(&a, "cos")->rank, 3);
     posenc_answer_fini(&a);
     a = answer_of(
         "head_dim=2&attention_mask=[[0,1],[1,1]]&input_order=position_head_dim&q=[[[[1,0]],[[1,0]]],[[[1,0]],[[1,0]]]]");
     static const int second[] = { 1, 0, 0, 1 };
     for (int64_t i = 0; i < 4; i++)
-        ck_assert(fabs(element(&a, "q", 2 * i + 1) - sin(second[i])) < 1e-7);
+        ck_assert(fabs(named(&a, "q", 2 * i + 1) - sin(second[i])) < 1e-7);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -151,18 +123,18 @@ START_TEST(invariants)
         posenc_answer a = answer_of(query);
         double score = 0;
         for (int64_t j = 0; j < 8; j++)
-            score += element(&a, "q", j) * element(&a, "q", 8 + j);
+            score += named(&a, "q", j) * named(&a, "q", 8 + j);
         first = shift ? first : score;
         ck_assert_msg(fabs(score - first) < 1e-12, "shift %d: %.17g, want %.17g", shift, score, first);
         posenc_answer_fini(&a);
     }
     posenc_answer a = answer_of("head_dim=4&positions=123&dtype=float64&q=[[1,2,3,4]]");
     char query[200];
-    snprintf(query, sizeof query, "head_dim=4&positions=-123&dtype=float64&q=[[%.17g,%.17g,%.17g,%.17g]]",
-             element(&a, "q", 0), element(&a, "q", 1), element(&a, "q", 2), element(&a, "q", 3));
+    snprintf(query, sizeof query, "head_dim=4&positions=-123&dtype=float64&q=[[%.17g,%.17g,%.17g,%.17g]]", named(&a, "q", 0),
+             named(&a, "q", 1), named(&a, "q", 2), named(&a, "q", 3));
     posenc_answer b = answer_of(query);
     for (int64_t j = 0; j < 4; j++)
-        ck_assert(fabs(element(&b, "q", j) - (double)(j + 1)) < 1e-14);
+        ck_assert(fabs(named(&b, "q", j) - (double)(j + 1)) < 1e-14);
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
 }
@@ -173,8 +145,8 @@ START_TEST(deepseek)
     posenc_answer a = answer_of("head_dim=4&preset=deepseek-v3&positions=0&q=[[1,2,3,4]]");
     static const double want[] = { 1, 3, 2, 4 };
     for (int64_t j = 0; j < 4; j++)
-        ck_assert(element(&a, "q", j) == want[j]);
-    ck_assert(fabs(element(&a, "softmax_scale_multiplier", 0) - 1.8738542) < 1e-7);
+        ck_assert(named(&a, "q", j) == want[j]);
+    ck_assert(fabs(named(&a, "softmax_scale_multiplier", 0) - 1.8738542) < 1e-7);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -205,9 +177,7 @@ START_TEST(empty)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "head_dim=4&positions=1", "q" },
     { "positions=1&q=[[1,0,0,0]]", "head_dim" },
     { "head_dim=4&q=[[1,0,0,0]]", "num_positions" },
@@ -226,16 +196,7 @@ static const struct {
     { "head_dim=4&positions=1&q=[[0,0,3,0]]&factor=3", "factor" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[900];
-    ck_assert_msg(posenc_encode("rope_apply", bad[_i].query, NULL, &a, NULL, &err) == PE_INVALID, "%s is taken",
-                  bad[_i].query);
-    ck_assert_msg(err.n == 1 && !strcmp(err.fault[0].field, bad[_i].field), "%s: %s", bad[_i].query,
-                  posenc_error_text(&err, text, sizeof text));
-}
+START_TEST(bad_input) { refuses("rope_apply", &bad[_i]); }
 END_TEST
 
 Suite *rope_apply_suite(void)

@@ -1,39 +1,11 @@
 /* test_rope_permute.c - the map of channels, weights by it, and that permuted weights give the same scores. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 Suite *rope_permute_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[900];
-    ck_assert_msg(posenc_encode("rope_permute", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
-
-static const posenc_tensor *tensor(const posenc_answer *a, const char *name)
-{
-    for (int i = 0; i < a->result.ntensors; i++)
-        if (!strcmp(a->result.tensor[i].name, name))
-            return &a->result.tensor[i];
-    return NULL;
-}
-
-static double element(const posenc_answer *a, const char *name, int64_t i)
-{
-    const posenc_tensor *t = tensor(a, name);
-    ck_assert_msg(t && i < posenc_tensor_count(t), "no %s[%d]", name, (int)i);
-    return posenc_tensor_get(t, i);
-}
+static posenc_answer answer_of(const char *query) { return ask("rope_permute", query); }
 
 static const struct {
     const char *query;
@@ -50,9 +22,9 @@ START_TEST(map)
 {
     posenc_answer a = answer_of(maps[_i].query);
     ck_assert_int_eq(a.result.ntensors, 1);
-    ck_assert_int_eq(tensor(&a, "index")->dtype, PE_int64);
+    ck_assert_int_eq(tensor_of(&a, "index")->dtype, PE_int64);
     for (int64_t c = 0; c < 8; c++)
-        ck_assert_msg(element(&a, "index", c) == maps[_i].want[c], "%s: [%d]", maps[_i].query, (int)c);
+        ck_assert_msg(named(&a, "index", c) == maps[_i].want[c], "%s: [%d]", maps[_i].query, (int)c);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -67,10 +39,10 @@ START_TEST(weight_moves_by_rows)
     static const int want[] = { 0, 2, 1, 3, 4, 6, 5, 7 };
     for (int64_t i = 0; i < 8; i++) {
         for (int64_t k = 0; k < 3; k++)
-            ck_assert(element(&a, "weight", 3 * i + k) == 10 * want[i] + (double)k);
-        ck_assert(element(&b, "weight", i) == want[i]);
+            ck_assert(named(&a, "weight", 3 * i + k) == 10 * want[i] + (double)k);
+        ck_assert(named(&b, "weight", i) == want[i]);
     }
-    ck_assert(tensor(&b, "weight")->rank == 1 && tensor(&b, "weight")->dtype == PE_bfloat16);
+    ck_assert(tensor_of(&b, "weight")->rank == 1 && tensor_of(&b, "weight")->dtype == PE_bfloat16);
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
 }
@@ -82,7 +54,7 @@ START_TEST(same_scores)
     posenc_answer w = answer_of("head_dim=8&dtype=float64&weight=[3,1,4,1,5,9,2,6]");
     char query[700], v[200] = "";
     for (int64_t i = 0; i < 8; i++)
-        snprintf(v + strlen(v), sizeof v - strlen(v), "%s%g", i ? "," : "", element(&w, "weight", i));
+        snprintf(v + strlen(v), sizeof v - strlen(v), "%s%g", i ? "," : "", named(&w, "weight", i));
     double score[2] = { 0, 0 };
     for (int k = 0; k < 2; k++) {
         posenc_answer a;
@@ -90,7 +62,7 @@ START_TEST(same_scores)
                  k ? "interleaved" : "half", k ? v : "3,1,4,1,5,9,2,6", k ? v : "3,1,4,1,5,9,2,6");
         ck_assert_int_eq(posenc_encode("rope_apply", query, NULL, &a, NULL, NULL), PE_OK);
         for (int64_t j = 0; j < 8; j++)
-            score[k] += element(&a, "q", j) * element(&a, "q", 8 + j);
+            score[k] += named(&a, "q", j) * named(&a, "q", 8 + j);
         posenc_answer_fini(&a);
     }
     ck_assert(fabs(score[0] - score[1]) < 1e-12);
@@ -98,9 +70,7 @@ START_TEST(same_scores)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "", "head_dim" },
     { "head_dim=7", "head_dim" },
     { "head_dim=10&partial_rotary_factor=0.5", "partial_rotary_factor" },
@@ -112,16 +82,7 @@ static const struct {
     { "head_dim=4&weight=7", "weight" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[900];
-    ck_assert_msg(posenc_encode("rope_permute", bad[_i].query, NULL, &a, NULL, &err) == PE_INVALID, "%s is taken",
-                  bad[_i].query);
-    ck_assert_msg(err.n == 1 && !strcmp(err.fault[0].field, bad[_i].field), "%s: %s", bad[_i].query,
-                  posenc_error_text(&err, text, sizeof text));
-}
+START_TEST(bad_input) { refuses("rope_permute", &bad[_i]); }
 END_TEST
 
 Suite *rope_permute_suite(void)

@@ -1,23 +1,9 @@
 /* test_sandwich.c - the sum of cosines, small distances without cancellation, later keys either way, bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_msg(posenc_encode("sandwich", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
-
-static double at(const posenc_answer *a, int tensor, int64_t i) { return posenc_tensor_get(&a->result.tensor[tensor], i); }
+static posenc_answer answer_of(const char *query) { return ask("sandwich", query); }
 
 /* The formula as written, with the cosines of the C library. */
 static double formula(int heads, int h, int hidden, double d)
@@ -39,7 +25,7 @@ START_TEST(both_sides)
     for (int h = 0; h < 3; h++)
         for (int i = 0; i < q; i++)
             for (int j = 0; j < k; j++)
-                ck_assert_double_eq_tol(at(&a, 0, (h * q + i) * k + j), formula(3, h + 1, 64, abs(i - j + k - q)), 1e-13);
+                ck_assert_double_eq_tol(nth(&a, 0, (h * q + i) * k + j), formula(3, h + 1, 64, abs(i - j + k - q)), 1e-13);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -53,9 +39,9 @@ START_TEST(later_keys)
         for (int j = 0; j < 6; j++) {
             int d = i + 4 - j;
             double nemo = j > i ? 0 : formula(1, 1, 10, abs(d)), honest = d < 0 ? 0 : formula(1, 1, 10, d);
-            ck_assert_double_eq_tol(at(&a, 0, i * 6 + j), nemo, 1e-14);
-            ck_assert_double_eq_tol(at(&b, 0, i * 6 + j), honest, 1e-14);
-            ck_assert(d || !signbit(at(&b, 0, i * 6 + j)));
+            ck_assert_double_eq_tol(nth(&a, 0, i * 6 + j), nemo, 1e-14);
+            ck_assert_double_eq_tol(nth(&b, 0, i * 6 + j), honest, 1e-14);
+            ck_assert(d || !signbit(nth(&b, 0, i * 6 + j)));
         }
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
@@ -68,9 +54,9 @@ START_TEST(nothing_cancels)
     posenc_answer a = answer_of("num_heads=1&query_length=4&key_length=4&hidden_size=2&dtype=float64");
     for (int d = 1; d < 4; d++) {
         double x = 1e-4 * d, want = (-x * x / 2 + x * x * x * x / 24 - x * x * x * x * x * x / 720) / 8;
-        ck_assert_double_eq_tol(at(&a, 0, d * 4) / want, 1, 1e-15);
+        ck_assert_double_eq_tol(nth(&a, 0, d * 4) / want, 1, 1e-15);
     }
-    ck_assert(fabs(formula(1, 1, 2, 1) / at(&a, 0, 4) - 1) > 1e-12);
+    ck_assert(fabs(formula(1, 1, 2, 1) / nth(&a, 0, 4) - 1) > 1e-12);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -85,9 +71,7 @@ START_TEST(empty)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "query_length=2&key_length=2&hidden_size=4", "num_heads" },
     { "num_heads=0&query_length=2&key_length=2&hidden_size=4", "num_heads" },
     { "num_heads=2&key_length=2&hidden_size=4", "query_length" },
@@ -99,14 +83,7 @@ static const struct {
     { "num_heads=2&query_length=2&key_length=2&hidden_size=4&bidirectional=true&future=by_position", "future" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("sandwich", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-    ck_assert_uint_eq(err.n, 1);
-}
+START_TEST(bad_input) { refuses("sandwich", &bad[_i]); }
 END_TEST
 
 Suite *sandwich_suite(void);
@@ -118,7 +95,7 @@ Suite *sandwich_suite(void)
     tcase_add_test(t, later_keys);
     tcase_add_test(t, nothing_cancels);
     tcase_add_loop_test(t, empty, 0, 2);
-    tcase_add_loop_test(t, bad_input, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_loop_test(t, bad_input, 0, (int)LEN(bad));
     suite_add_tcase(s, t);
     return s;
 }

@@ -1,5 +1,5 @@
 /* test_shaw_relative_index.c - each variant by hand, the place of the queries, the cache, bad input. */
-#include "encode.h"
+#include "ask.h"
 
 Suite *shaw_relative_index_suite(void);
 
@@ -7,18 +7,18 @@ static const char name[] = "shaw_relative_index";
 
 START_TEST(tensor2tensor)
 {
-    posenc_answer a = answer_of(name, "query_length=4&key_length=4&max_relative_position=2");
+    posenc_answer a = ask(name, "query_length=4&key_length=4&max_relative_position=2");
     expect(&a, 0, 2, (int64_t[]){ 4, 4 }, (double[]){ 2, 3, 4, 4, 1, 2, 3, 4, 0, 1, 2, 3, 0, 0, 1, 2 });
     ck_assert(a.result.tensor[0].dtype == PE_int64);
     posenc_answer_fini(&a);
     /* the queries are the last of the keys: positions 2 and 3 of 4 */
-    a = answer_of(name, "query_length=2&key_length=4&max_relative_position=2");
+    a = ask(name, "query_length=2&key_length=4&max_relative_position=2");
     expect(&a, 0, 2, (int64_t[]){ 2, 4 }, (double[]){ 0, 1, 2, 3, 0, 0, 1, 2 });
     posenc_answer_fini(&a);
-    a = answer_of(name, "query_length=2&key_length=4&max_relative_position=2&past_seen_tokens=0");
+    a = ask(name, "query_length=2&key_length=4&max_relative_position=2&past_seen_tokens=0");
     expect(&a, 0, 2, (int64_t[]){ 2, 4 }, (double[]){ 2, 3, 4, 4, 1, 2, 3, 4 });
     posenc_answer_fini(&a);
-    a = answer_of(name, "query_length=2&key_length=2&max_relative_position=0");
+    a = ask(name, "query_length=2&key_length=2&max_relative_position=0");
     expect(&a, 0, 2, (int64_t[]){ 2, 2 }, (double[]){ 0, 0, 0, 0 });
     posenc_answer_fini(&a);
     expect_same(name, "query_length=2&key_length=4&max_relative_position=2",
@@ -30,12 +30,12 @@ END_TEST
 /* The last row, whatever query_length is. */
 START_TEST(cache)
 {
-    posenc_answer a = answer_of(name, "query_length=6&key_length=4&max_relative_position=2&cache=true");
+    posenc_answer a = ask(name, "query_length=6&key_length=4&max_relative_position=2&cache=true");
     expect(&a, 0, 2, (int64_t[]){ 1, 4 }, (double[]){ 0, 0, 1, 2 });
     posenc_answer_fini(&a);
     expect_same(name, "key_length=4&max_relative_position=2&cache=true",
                 "query_length=1&key_length=4&max_relative_position=2&past_seen_tokens=3");
-    a = answer_of(name, "key_length=4&variant=bert_relative_key&max_position_embeddings=4&cache=true");
+    a = ask(name, "key_length=4&variant=bert_relative_key&max_position_embeddings=4&cache=true");
     expect(&a, 0, 2, (int64_t[]){ 1, 4 }, (double[]){ 6, 5, 4, 3 });
     posenc_answer_fini(&a);
 }
@@ -43,14 +43,13 @@ END_TEST
 
 START_TEST(variants)
 {
-    posenc_answer a = answer_of(name, "variant=speecht5&query_length=4&max_length=2");
+    posenc_answer a = ask(name, "variant=speecht5&query_length=4&max_length=2");
     expect(&a, 0, 2, (int64_t[]){ 4, 4 }, (double[]){ 2, 1, 0, 0, 3, 2, 1, 0, 3, 3, 2, 1, 3, 3, 3, 2 });
     posenc_answer_fini(&a);
-    a = answer_of(name,
-                  "variant=wav2vec2_bert&query_length=4&left_max_position_embeddings=2&right_max_position_embeddings=1");
+    a = ask(name, "variant=wav2vec2_bert&query_length=4&left_max_position_embeddings=2&right_max_position_embeddings=1");
     expect(&a, 0, 2, (int64_t[]){ 4, 4 }, (double[]){ 2, 3, 3, 3, 1, 2, 3, 3, 0, 1, 2, 3, 0, 0, 1, 2 });
     posenc_answer_fini(&a);
-    a = answer_of(name, "variant=bert_relative_key&query_length=3&key_length=4&max_position_embeddings=5");
+    a = ask(name, "variant=bert_relative_key&query_length=3&key_length=4&max_position_embeddings=5");
     expect(&a, 0, 2, (int64_t[]){ 3, 4 }, (double[]){ 4, 3, 2, 1, 5, 4, 3, 2, 6, 5, 4, 3 });
     posenc_answer_fini(&a);
 }
@@ -59,9 +58,9 @@ END_TEST
 /* Listed distances are in the order of the variant: query - key where it has that. */
 START_TEST(lists)
 {
-    posenc_answer a = answer_of(name, "relative_position=-9007199254740992,-2,0,1,9&max_relative_position=3"),
-                  b = answer_of(name, "relative_position=-9,-2,0,1,9&variant=speecht5&max_length=3"),
-                  c = answer_of(name, "relative_position=-2,0,2&variant=bert_relative_key&max_position_embeddings=3");
+    posenc_answer a = ask(name, "relative_position=-9007199254740992,-2,0,1,9&max_relative_position=3"),
+                  b = ask(name, "relative_position=-9,-2,0,1,9&variant=speecht5&max_length=3"),
+                  c = ask(name, "relative_position=-2,0,2&variant=bert_relative_key&max_position_embeddings=3");
     expect(&a, 0, 1, (int64_t[]){ 5 }, (double[]){ 0, 1, 3, 4, 6 });
     expect(&b, 0, 1, (int64_t[]){ 5 }, (double[]){ 0, 1, 3, 4, 5 });
     expect(&c, 0, 1, (int64_t[]){ 3 }, (double[]){ 0, 2, 4 });
@@ -95,14 +94,14 @@ static const refusal bad[] = {
     { "query_length=4&variant=t5&max_relative_position=2", "variant", 0 },
 };
 
-START_TEST(bad_input) { expect_refusal(name, &bad[_i]); }
+START_TEST(bad_input) { refuses(name, &bad[_i]); }
 END_TEST
 
 /* The largest that BERT's table has rows for. */
 START_TEST(last_row)
 {
-    posenc_answer a = answer_of(name, "query_length=4&" BERT), b = answer_of(name, "query_length=0&key_length=9&" BERT);
-    ck_assert(element(&a, 0, 3) == 0 && element(&a, 0, 12) == 6);
+    posenc_answer a = ask(name, "query_length=4&" BERT), b = ask(name, "query_length=0&key_length=9&" BERT);
+    ck_assert(nth(&a, 0, 3) == 0 && nth(&a, 0, 12) == 6);
     expect(&b, 0, 2, (int64_t[]){ 0, 9 }, NULL);
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);

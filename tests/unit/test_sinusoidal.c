@@ -363,7 +363,7 @@ static const struct {
     { "embedding_dim=1048576&num_positions=9007199254740991", "table", "", { 0 }, PE_LIMIT },
     { "embedding_dim=2&num_positions=8&downscale_freq_shift=1",
       "downscale_freq_shift",
-      "embedding_dim/2 = 1",
+      "half the width, 1",
       { 0 },
       PE_INVALID },
     { "embedding_dim=3&odd_dim=zero_pad&num_positions=8&downscale_freq_shift=1",

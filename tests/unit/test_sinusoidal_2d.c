@@ -1,24 +1,11 @@
 /* test_sinusoidal_2d.c - the order of axes, rows and sines in every known implementation, coordinates, rules. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 Suite *sinusoidal_2d_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[1000];
-    ck_assert_msg(posenc_encode("sinusoidal_2d", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
+static posenc_answer answer_of(const char *query) { return ask("sinusoidal_2d", query); }
 
 static double element(const posenc_answer *a, int64_t row, int64_t column)
 {
@@ -350,9 +337,7 @@ END_TEST
 
 /* ---- bad input ---- */
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "width=4&embed_dim=16", "height" },
     { "height=4&embed_dim=16", "width" },
     { "height=4&width=4", "embed_dim" },
@@ -383,15 +368,7 @@ static const struct {
     { "height=4&width=4&embed_dim=16&grid_size=4", "grid_size" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_msg(posenc_encode("sinusoidal_2d", bad[_i].query, NULL, &a, NULL, &err) == PE_INVALID, "%s", bad[_i].query);
-    ck_assert_uint_eq(err.n, 1);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-    ck_assert(*err.fault[0].value && *err.fault[0].allowed);
-}
+START_TEST(bad_input) { refuses("sinusoidal_2d", &bad[_i]); }
 END_TEST
 
 START_TEST(all_faults_at_once)

@@ -1,24 +1,11 @@
 /* test_sinusoidal_3d.c - the share of channels among one to seven axes, frames of a video, rules. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 Suite *sinusoidal_3d_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[1000];
-    ck_assert_msg(posenc_encode("sinusoidal_3d", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
+static posenc_answer answer_of(const char *query) { return ask("sinusoidal_3d", query); }
 
 static double element(const posenc_answer *a, int64_t row, int64_t column)
 {
@@ -188,9 +175,7 @@ END_TEST
 
 /* ---- bad input ---- */
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "sizes=2,3", "embed_dim" },
     { "embed_dim=12", "sizes" },
     { "sizes=&embed_dim=12", "sizes" },
@@ -218,14 +203,7 @@ static const struct {
     { "sizes=2,3,4&embed_dim=12&compute_dtype=float32&temperature=1e-40", "temperature" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_msg(posenc_encode("sinusoidal_3d", bad[_i].query, NULL, &a, NULL, &err) == PE_INVALID, "%s", bad[_i].query);
-    ck_assert_msg(err.n == 1, "%s: %s", bad[_i].query, err.fault[1].field);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-}
+START_TEST(bad_input) { refuses("sinusoidal_3d", &bad[_i]); }
 END_TEST
 
 START_TEST(too_large)

@@ -1,5 +1,5 @@
 /* test_swinv2_relative_coords_table.c - exact thirds, the formula, windows of one, dtypes, bad input. */
-#include "encode.h"
+#include "ask.h"
 
 #include <math.h>
 
@@ -26,14 +26,14 @@ START_TEST(formula)
     for (size_t n = 0; n < LEN(cases); n++) {
         const int h = cases[n].h, w = cases[n].w;
         snprintf(query, sizeof query, "%s&dtype=float64", cases[n].query);
-        posenc_answer a = answer_of(name, query);
+        posenc_answer a = ask(name, query);
         const posenc_tensor *t = &a.result.tensor[0];
         ck_assert(t->rank == 3 && t->shape[0] == 2 * h - 1 && t->shape[1] == 2 * w - 1 && t->shape[2] == 2);
         for (int y = 0; y < 2 * h - 1; y++)
             for (int x = 0; x < 2 * w - 1; x++) {
                 const int64_t at = 2 * ((int64_t)y * (2 * w - 1) + x);
-                ck_assert(fabs(element(&a, 0, at) - coordinate(y - (h - 1), cases[n].by_h)) <= 1e-15);
-                ck_assert(fabs(element(&a, 0, at + 1) - coordinate(x - (w - 1), cases[n].by_w)) <= 1e-15);
+                ck_assert(fabs(nth(&a, 0, at) - coordinate(y - (h - 1), cases[n].by_h)) <= 1e-15);
+                ck_assert(fabs(nth(&a, 0, at + 1) - coordinate(x - (w - 1), cases[n].by_w)) <= 1e-15);
             }
         posenc_answer_fini(&a);
     }
@@ -43,9 +43,9 @@ END_TEST
 /* With a side of 9, coordinates are log2(1 + |d|) / 3: thirds where 1 + |d| is a power of two. */
 START_TEST(thirds)
 {
-    posenc_answer a = answer_of(name, "window_size=8,1&pretrained_window_size=9,9&dtype=float64");
-    ck_assert(element(&a, 0, 2 * 7) == 0 && element(&a, 0, 2 * 8) == 1.0 / 3 && element(&a, 0, 2 * 10) == 2.0 / 3);
-    ck_assert(element(&a, 0, 2 * 14) == 1 && element(&a, 0, 0) == -1 && element(&a, 0, 2 * 6) == -1.0 / 3);
+    posenc_answer a = ask(name, "window_size=8,1&pretrained_window_size=9,9&dtype=float64");
+    ck_assert(nth(&a, 0, 2 * 7) == 0 && nth(&a, 0, 2 * 8) == 1.0 / 3 && nth(&a, 0, 2 * 10) == 2.0 / 3);
+    ck_assert(nth(&a, 0, 2 * 14) == 1 && nth(&a, 0, 0) == -1 && nth(&a, 0, 2 * 6) == -1.0 / 3);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -53,7 +53,7 @@ END_TEST
 /* 0 where Microsoft's code divides 0 by 0; the other side is scaled all the same. */
 START_TEST(window_of_one)
 {
-    posenc_answer a = answer_of(name, "window_size=1,1"), b = answer_of(name, "window_size=1,3");
+    posenc_answer a = ask(name, "window_size=1,1"), b = ask(name, "window_size=1,3");
     expect(&a, 0, 3, (int64_t[]){ 1, 1, 2 }, (double[]){ 0, 0 });
     expect(&a, 1, 2, (int64_t[]){ 1, 1 }, (double[]){ 0 });
     const double end = (float)(log2(9) / 3), middle = (float)(log2(5) / 3);
@@ -65,8 +65,8 @@ END_TEST
 
 START_TEST(index_is_swins)
 {
-    posenc_answer a = answer_of(name, "window_size=3,5&pretrained_window_size=8,8"),
-                  b = answer_of("swin_relative_position_index", "window_size=3,5");
+    posenc_answer a = ask(name, "window_size=3,5&pretrained_window_size=8,8"),
+                  b = ask("swin_relative_position_index", "window_size=3,5");
     ck_assert(a.result.tensor[1].dtype == PE_int64);
     ck_assert_uint_eq(posenc_tensor_size(&a.result.tensor[1]), posenc_tensor_size(&b.result.tensor[0]));
     ck_assert_mem_eq(a.result.tensor[1].data, b.result.tensor[0].data, posenc_tensor_size(&b.result.tensor[0]));
@@ -88,12 +88,12 @@ static const refusal bad[] = {
     { "window_size=8,8&pretrained_window_size=8,2.5", "pretrained_window_size[1]", 0 },
     { "window_size=8,8&pretrained_window_size=1,1", "pretrained_window_size[0] pretrained_window_size[1]", 0 },
     { "window_size=8,8&pretrained_window_size=-8,8", "pretrained_window_size[0]", 0 },
-    { "window_size=1048576,1048576", "index", PE_LIMIT },
+    { "window_size=1048576,1048576", "index", .status = PE_LIMIT },
     { "window_size=8,8&mode=cr", "mode", 0 },
     { "window_size=8&pretrained_window_size=8", "window_size pretrained_window_size", 0 },
 };
 
-START_TEST(bad_input) { expect_refusal(name, &bad[_i]); }
+START_TEST(bad_input) { refuses(name, &bad[_i]); }
 END_TEST
 
 Suite *swinv2_relative_coords_table_suite(void)

@@ -1,5 +1,5 @@
 /* test_t5_bias.c - a table whose numbers name their place, dtypes, both forms of input, bad input. */
-#include "encode.h"
+#include "ask.h"
 
 Suite *t5_bias_suite(void);
 
@@ -8,7 +8,7 @@ static const char name[] = "t5_bias";
 
 START_TEST(gathers)
 {
-    posenc_answer a = answer_of(name, "query_length=2&key_length=7&past_seen_tokens=5&bidirectional=false&" TABLE);
+    posenc_answer a = ask(name, "query_length=2&key_length=7&past_seen_tokens=5&bidirectional=false&" TABLE);
     /* distances 5 .. -1, then 6 .. 0: buckets of 0 1 2 3 4 5 6 are 0 1 2 3 3 3 3 (2 sqrt(2) < 3) */
     static const double row[2][7] = { { 3, 3, 3, 2, 1, 0, 0 }, { 3, 3, 3, 3, 2, 1, 0 } };
     double want[3 * 14];
@@ -30,10 +30,10 @@ START_TEST(as_the_buckets)
     char query[400];
     for (int f = 0; f < 2; f++) {
         snprintf(query, sizeof query, "%s&num_buckets=4&max_distance=4", forms[f]);
-        posenc_answer b = answer_of("t5_bucket", query);
+        posenc_answer b = ask("t5_bucket", query);
         const posenc_tensor *bucket = &b.result.tensor[0];
         snprintf(query, sizeof query, "%s&dtype=%s&%s", forms[f], dtypes[_i], TABLE);
-        posenc_answer a = answer_of(name, query);
+        posenc_answer a = ask(name, query);
         const posenc_tensor *bias = &a.result.tensor[0];
         const int64_t n = posenc_tensor_count(bucket);
         ck_assert_int_eq(bias->rank, bucket->rank + 1);
@@ -49,8 +49,7 @@ END_TEST
 
 START_TEST(rounds_once)
 {
-    posenc_answer a = answer_of(name,
-                                "relative_position=0,-1&bidirectional=false&num_buckets=2&max_distance=2&dtype=bfloat16&"
+    posenc_answer a = ask(name, "relative_position=0,-1&bidirectional=false&num_buckets=2&max_distance=2&dtype=bfloat16&"
                                 "table=[[257.0000001],[0.1]]"); /* 257 is a tie in bfloat16, 257.0000001 is over it */
     expect(&a, 0, 2, (int64_t[]){ 1, 2 }, (double[]){ 258, 0.10009765625 });
     posenc_answer_fini(&a);
@@ -59,7 +58,7 @@ END_TEST
 
 START_TEST(nothing)
 {
-    posenc_answer a = answer_of(name, "query_length=0&key_length=6&" TABLE);
+    posenc_answer a = ask(name, "query_length=0&key_length=6&" TABLE);
     expect(&a, 0, 3, (int64_t[]){ 3, 0, 6 }, NULL);
     posenc_answer_fini(&a);
 }
@@ -80,7 +79,7 @@ static const refusal bad[] = {
     { "relative_position=0.5&num_buckets=4&max_distance=1&table=[[1]]", "relative_position[0] max_distance table", 0 },
 };
 
-START_TEST(bad_input) { expect_refusal(name, &bad[_i]); }
+START_TEST(bad_input) { refuses(name, &bad[_i]); }
 END_TEST
 
 Suite *t5_bias_suite(void)

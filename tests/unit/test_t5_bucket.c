@@ -1,5 +1,5 @@
 /* test_t5_bucket.c - every boundary against powers of whole numbers, both forms of input, variants, bad input. */
-#include "encode.h"
+#include "ask.h"
 
 Suite *t5_bucket_suite(void);
 
@@ -45,17 +45,17 @@ START_TEST(boundaries)
              "query_length=1&key_length=%d&past_seen_tokens=%d&bidirectional=false&num_buckets=%d&"
              "max_distance=%d",
              (int)last + 1, (int)last, (int)per, (int)d);
-    posenc_answer a = answer_of(name, query);
+    posenc_answer a = ask(name, query);
     for (int64_t n = 0; n <= last; n++)
-        ck_assert_msg(element(&a, 0, last - n) == (double)by_powers(n, per, d), "%d/%d at %d: %g, want %d", (int)per, (int)d,
-                      (int)n, element(&a, 0, last - n), (int)by_powers(n, per, d));
+        ck_assert_msg(nth(&a, 0, last - n) == (double)by_powers(n, per, d), "%d/%d at %d: %g, want %d", (int)per, (int)d,
+                      (int)n, nth(&a, 0, last - n), (int)by_powers(n, per, d));
     posenc_answer_fini(&a);
     snprintf(query, sizeof query, "query_length=%d&key_length=%d&num_buckets=%d&max_distance=%d", (int)last + 1,
              (int)last + 1, 2 * (int)per, (int)d);
-    posenc_answer b = answer_of(name, d <= 1000 ? query : "query_length=1");
+    posenc_answer b = ask(name, d <= 1000 ? query : "query_length=1");
     for (int64_t i = 0; i <= last && d <= 1000; i++)
         for (int64_t j = 0; j <= last; j++)
-            ck_assert(element(&b, 0, i * (last + 1) + j) == (double)(by_powers(llabs(j - i), per, d) + (j > i ? per : 0)));
+            ck_assert(nth(&b, 0, i * (last + 1) + j) == (double)(by_powers(llabs(j - i), per, d) + (j > i ? per : 0)));
     posenc_answer_fini(&b);
 }
 END_TEST
@@ -79,7 +79,7 @@ START_TEST(exact_boundaries)
         char query[200];
         snprintf(query, sizeof query, "bidirectional=false&relative_position=%d,%d&%s", -(int)known[i].distance,
                  1 - (int)known[i].distance, known[i].query);
-        posenc_answer a = answer_of(name, query);
+        posenc_answer a = ask(name, query);
         expect(&a, 0, 1, (int64_t[]){ 2 }, (double[]){ (double)known[i].bucket, (double)known[i].bucket - 1 });
         posenc_answer_fini(&a);
     }
@@ -89,14 +89,13 @@ END_TEST
 /* T5's own settings, as published: bidirectional 32/128. */
 START_TEST(t5)
 {
-    posenc_answer a = answer_of(name,
-                                "relative_position=-1000000,-91,-90,-64,-63,-46,-45,-32,-31,-23,-22,-16,-15,-12,-11,-8,"
+    posenc_answer a = ask(name, "relative_position=-1000000,-91,-90,-64,-63,-46,-45,-32,-31,-23,-22,-16,-15,-12,-11,-8,"
                                 "-7,-1,0,1,7,8,11,12,90,91,128,1000000");
     expect(&a, 0, 1, (int64_t[]){ 28 }, (double[]){ 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9,  9,
                                                     8,  8,  7,  1,  0,  17, 23, 24, 24, 25, 30, 31, 31, 31 });
     ck_assert(a.result.tensor[0].dtype == PE_int64);
     posenc_answer_fini(&a);
-    a = answer_of(name, "bidirectional=false&relative_position=-1000000,-113,-112,-16,-15,0,1,1000000");
+    a = ask(name, "bidirectional=false&relative_position=-1000000,-113,-112,-16,-15,0,1,1000000");
     expect(&a, 0, 1, (int64_t[]){ 8 }, (double[]){ 31, 31, 30, 16, 15, 0, 0, 0 });
     posenc_answer_fini(&a);
 }
@@ -104,9 +103,8 @@ END_TEST
 
 START_TEST(grid_and_list)
 {
-    posenc_answer a = answer_of(name, "query_length=3&key_length=5&past_seen_tokens=2&num_buckets=8&max_distance=6"),
-                  b = answer_of(name,
-                                "relative_position=-2,-1,0,1,2,-3,-2,-1,0,1,-4,-3,-2,-1,0&num_buckets=8&max_distance=6");
+    posenc_answer a = ask(name, "query_length=3&key_length=5&past_seen_tokens=2&num_buckets=8&max_distance=6"),
+                  b = ask(name, "relative_position=-2,-1,0,1,2,-3,-2,-1,0,1,-4,-3,-2,-1,0&num_buckets=8&max_distance=6");
     ck_assert_int_eq(a.result.tensor[0].rank, 2);
     ck_assert_int_eq(posenc_tensor_count(&a.result.tensor[0]), 15);
     ck_assert_mem_eq(a.result.tensor[0].data, b.result.tensor[0].data, 15 * 8);
@@ -120,11 +118,11 @@ END_TEST
 
 START_TEST(far_away)
 {
-    posenc_answer a = answer_of(name, "relative_position=-9007199254740992,9007199254740992&max_distance=9007199254740992&"
-                                      "num_buckets=65536");
+    posenc_answer a = ask(name, "relative_position=-9007199254740992,9007199254740992&max_distance=9007199254740992&"
+                                "num_buckets=65536");
     expect(&a, 0, 1, (int64_t[]){ 2 }, (double[]){ 32767, 65535 });
     posenc_answer_fini(&a);
-    a = answer_of(name, "query_length=2&key_length=2&past_seen_tokens=4503599627370496");
+    a = ask(name, "query_length=2&key_length=2&past_seen_tokens=4503599627370496");
     expect(&a, 0, 2, (int64_t[]){ 2, 2 }, (double[]){ 15, 15, 15, 15 });
     posenc_answer_fini(&a);
 }
@@ -132,8 +130,7 @@ END_TEST
 
 START_TEST(nothing)
 {
-    posenc_answer a = answer_of(name, "query_length=0&key_length=5"),
-                  b = answer_of(name, "query_length=1000000000&key_length=0");
+    posenc_answer a = ask(name, "query_length=0&key_length=5"), b = ask(name, "query_length=1000000000&key_length=0");
     expect(&a, 0, 2, (int64_t[]){ 0, 5 }, NULL);
     expect(&b, 0, 2, (int64_t[]){ 1000000000, 0 }, NULL);
     posenc_answer_fini(&a);
@@ -178,14 +175,14 @@ static const refusal bad[] = {
     { "relative_position=0.5&max_distance=8", "relative_position[0] max_distance", 0 },
 };
 
-START_TEST(bad_input) { expect_refusal(name, &bad[_i]); }
+START_TEST(bad_input) { refuses(name, &bad[_i]); }
 END_TEST
 
 /* The smallest that is not refused. */
 START_TEST(least)
 {
-    posenc_answer a = answer_of(name, "relative_position=-3,-2,-1,0,1,2,3&num_buckets=4&max_distance=2"),
-                  b = answer_of(name, "relative_position=-3,-2,-1,0,1,2,3&num_buckets=2&max_distance=2&bidirectional=false");
+    posenc_answer a = ask(name, "relative_position=-3,-2,-1,0,1,2,3&num_buckets=4&max_distance=2"),
+                  b = ask(name, "relative_position=-3,-2,-1,0,1,2,3&num_buckets=2&max_distance=2&bidirectional=false");
     expect(&a, 0, 1, (int64_t[]){ 7 }, (double[]){ 1, 1, 1, 0, 3, 3, 3 });
     expect(&b, 0, 1, (int64_t[]){ 7 }, (double[]){ 1, 1, 1, 0, 0, 0, 0 });
     posenc_answer_fini(&a);

@@ -1,5 +1,5 @@
 /* test_t5_bucket_prophetnet.c - both streams against t5_bucket, the published row of 16/20, bad input. */
-#include "encode.h"
+#include "ask.h"
 
 Suite *t5_bucket_prophetnet_suite(void);
 
@@ -10,8 +10,7 @@ static const double published[20] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 10, 11, 1
 
 START_TEST(streams)
 {
-    posenc_answer a = answer_of(name,
-                                "num_buckets=16&max_distance=20&position_ids=3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,"
+    posenc_answer a = ask(name, "num_buckets=16&max_distance=20&position_ids=3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,"
                                 "20,21,22");
     const posenc_tensor *stream = &a.result.tensor[0], *predict = &a.result.tensor[1];
     ck_assert(stream->dtype == PE_int32 && predict->dtype == PE_int32);
@@ -32,16 +31,16 @@ END_TEST
 START_TEST(any_positions)
 {
     static const int64_t at[] = { 5, -7, 100, 5, 4503599627370496, 0 };
-    posenc_answer a = answer_of(name, "position_ids=5,-7,100,5,4503599627370496,0");
+    posenc_answer a = ask(name, "position_ids=5,-7,100,5,4503599627370496,0");
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 6; j++) {
             char query[200];
             const long long distance = at[j] - at[i];
             snprintf(query, sizeof query, "bidirectional=false&relative_position=%lld,%lld", distance, distance - 1);
-            posenc_answer b = answer_of("t5_bucket", query);
-            ck_assert(element(&a, 0, 6 * i + j) == element(&b, 0, 0));
-            ck_assert(element(&a, 1, 12 * i + j) == element(&b, 0, 1));
-            ck_assert(element(&a, 1, 12 * i + 6 + j) == element(&b, 0, 0));
+            posenc_answer b = ask("t5_bucket", query);
+            ck_assert(nth(&a, 0, 6 * i + j) == nth(&b, 0, 0));
+            ck_assert(nth(&a, 1, 12 * i + j) == nth(&b, 0, 1));
+            ck_assert(nth(&a, 1, 12 * i + 6 + j) == nth(&b, 0, 0));
             posenc_answer_fini(&b);
         }
     posenc_answer_fini(&a);
@@ -58,7 +57,7 @@ static const refusal bad[] = {
     { "position_ids=1,2.5&num_buckets=1", "num_buckets position_ids[1]", 0 },
 };
 
-START_TEST(bad_input) { expect_refusal(name, &bad[_i]); }
+START_TEST(bad_input) { refuses(name, &bad[_i]); }
 END_TEST
 
 Suite *t5_bucket_prophetnet_suite(void)

@@ -1,5 +1,5 @@
 /* test_time2vec.c - the two places of the linear channel, shapes of layers, time before rounding, results too large. */
-#include "one_call.h"
+#include "ask.h"
 
 #include <math.h>
 
@@ -18,10 +18,10 @@ START_TEST(channels)
             posenc_answer a = ask("time2vec", query);
             expect_shape(tensor_of(&a, "embedding"), 2, (int64_t[]){ 4, 4 });
             for (int64_t i = 0; i < 4; i++) {
-                ck_assert(element(&a, 4 * i + (last ? 3 : 0)) == w0 * t[i] + b0);
+                ck_assert(at(&a, 4 * i + (last ? 3 : 0)) == w0 * t[i] + b0);
                 for (int64_t k = 0; k < 3; k++) {
                     double angle = w[k] * t[i] + b[k], want = cosine ? cos(angle) : sin(angle);
-                    ck_assert(fabs(element(&a, 4 * i + !last + k) - want) <= 3e-16);
+                    ck_assert(fabs(at(&a, 4 * i + !last + k) - want) <= 3e-16);
                 }
             }
             posenc_answer_fini(&a);
@@ -38,7 +38,7 @@ START_TEST(shapes)
                   d = ask_json("time2vec", "{\"timestamps\": [1, 2], \"w0\": [0.5], \"b0\": [1], \"w\": [], \"b\": []}");
     ck_assert_mem_eq(a.result.tensor[0].data, c.result.tensor[0].data, 8 * 4);
     expect_shape(tensor_of(&d, "embedding"), 2, (int64_t[]){ 2, 1 });
-    ck_assert(element(&d, 0) == 1.5 && element(&d, 1) == 2);
+    ck_assert(at(&d, 0) == 1.5 && at(&d, 1) == 2);
     posenc_answer_fini(&a);
     posenc_answer_fini(&c);
     posenc_answer_fini(&d);
@@ -55,13 +55,13 @@ START_TEST(origin)
                                       "&dtype=float64" WEIGHTS),
                   c = ask("time2vec", "timestamps_iso=2023-11-14T22:13:20.25Z,2023-11-14T22:13:20Z"
                                       "&time_origin_iso=2023-11-14T22:13:20Z&time_unit=0.25&dtype=float64" WEIGHTS);
-    ck_assert(element(&a, 0) == w0 + b0 && element(&a, 4) == b0);
+    ck_assert(at(&a, 0) == w0 + b0 && at(&a, 4) == b0);
     ck_assert_mem_eq(a.result.tensor[0].data, c.result.tensor[0].data, 8 * 8);
     posenc_answer_fini(&a);
     posenc_answer_fini(&c);
     /* a product that needs more than 53 bits cancels against the bias: 3 * (2^53 - 1) - (3 * 2^53 - 4) = 1 */
     a = ask("time2vec", "timestamps=9007199254740991&w0=3&b0=-27021597764222972&w=[1]&b=[0]&dtype=float64");
-    ck_assert(element(&a, 0) == 1);
+    ck_assert(at(&a, 0) == 1);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -74,12 +74,12 @@ START_TEST(too_large)
         { "timestamps=1e18&dtype=bfloat16&w0=1e30&b0=0&w=[1]&b=[1]", "dtype", "a type that holds" },
     };
     for (size_t i = 0; i < LEN(large); i++)
-        expect_refusal("time2vec", &large[i]);
+        refuses("time2vec", &large[i]);
     posenc_answer a = ask("time2vec", "timestamps=65519&dtype=float16&w0=1&b0=0&w=[1]&b=[1]"); /* rounds to the largest */
-    ck_assert(element(&a, 0) == 65504);
+    ck_assert(at(&a, 0) == 65504);
     posenc_answer_fini(&a);
     a = ask("time2vec", "timestamps=1e18&dtype=float64&w0=1e100&b0=1e100&w=[1e100]&b=[1e100]");
-    ck_assert(isfinite(element(&a, 0)) && fabs(element(&a, 1)) <= 1);
+    ck_assert(isfinite(at(&a, 0)) && fabs(at(&a, 1)) <= 1);
     posenc_answer_fini(&a);
 }
 END_TEST
@@ -100,7 +100,7 @@ static const refusal bad[] = {
     { "timestamps_iso=2024-02-30&w0=1&b0=1&w=[1]&b=[1]", "timestamps_iso[0]", "ISO" },
 };
 
-START_TEST(refusals) { expect_refusal("time2vec", &bad[_i]); }
+START_TEST(refusals) { refuses("time2vec", &bad[_i]); }
 END_TEST
 
 START_TEST(stops)

@@ -1,5 +1,5 @@
 /* test_timestep.c - the columns, the two conventions in use, float32 step by step, widths that have no ladder. */
-#include "one_call.h"
+#include "ask.h"
 
 #include <math.h>
 
@@ -34,10 +34,10 @@ START_TEST(columns)
             const bool sine = (k < h) != cases[_i].flip;
             const double w = pow(cases[_i].base, -(double)(k % (h ? h : 1)) / cases[_i].n);
             const double angle = steps[r] * cases[_i].scale * w, want = k == 2 * h ? 0 : sine ? sin(angle) : cos(angle);
-            ck_assert_msg(fabs(element(&a, r * d + k) - want) <= 1e-15 + 4e-16 * fabs(angle), "%s: row %d column %d", query,
+            ck_assert_msg(fabs(at(&a, r * d + k) - want) <= 1e-15 + 4e-16 * fabs(angle), "%s: row %d column %d", query,
                           (int)r, (int)k);
             if (r == 0)
-                ck_assert(element(&a, k) == (k == 2 * h || sine ? 0 : 1));
+                ck_assert(at(&a, k) == (k == 2 * h || sine ? 0 : 1));
         }
     posenc_answer_fini(&a);
 }
@@ -51,10 +51,10 @@ START_TEST(two_conventions)
                   port = ask("timestep", "timesteps=500&embedding_dim=320&flip_sin_to_cos=true");
     int moved = 0;
     for (int64_t k = 0; k < 160; k++) {
-        ck_assert(element(&ddpm, k) == element(&port, 160 + k));
-        moved += element(&sd, k) != element(&port, k);
+        ck_assert(at(&ddpm, k) == at(&port, 160 + k));
+        moved += at(&sd, k) != at(&port, k);
     }
-    ck_assert(element(&sd, 0) == element(&port, 0) && moved > 150);
+    ck_assert(at(&sd, 0) == at(&port, 0) && moved > 150);
     posenc_answer_fini(&ddpm);
     posenc_answer_fini(&sd);
     posenc_answer_fini(&port);
@@ -95,9 +95,9 @@ START_TEST(float32_steps)
             float exponent = (float)-log(10000) * (float)i;
             exponent = exponent / 31.0f;
             float product = steps[r] * (float)exp((double)exponent), angle = 3.0f * product;
-            ck_assert(element(&a, r * 64 + i) == (double)(float)sin((double)angle));
-            ck_assert(element(&a, r * 64 + 32 + i) == (double)(float)cos((double)angle));
-            differ += fabs(element(&a, r * 64 + i) - element(&exact, r * 64 + i)) > 1e-5;
+            ck_assert(at(&a, r * 64 + i) == (double)(float)sin((double)angle));
+            ck_assert(at(&a, r * 64 + 32 + i) == (double)(float)cos((double)angle));
+            differ += fabs(at(&a, r * 64 + i) - at(&exact, r * 64 + i)) > 1e-5;
         }
     ck_assert_int_gt(differ, 10); /* the convention shows */
     posenc_answer_fini(&a);
@@ -137,9 +137,9 @@ static const refusal bad[] = {
     { "timesteps=1&embedding_dim=0", "embedding_dim", "1 .. 1048576" },
     { "timesteps=1,nan&embedding_dim=8", "timesteps[1]", "finite" },
     { "timesteps=1,2,1e300&embedding_dim=8", "timesteps[2]", "finite" },
-    { "timesteps=1&embedding_dim=2", "downscale_freq_shift", "below embedding_dim/2 = 1" }, /* diffusers: NaN */
-    { "timesteps=1&embedding_dim=3", "downscale_freq_shift", "below embedding_dim/2 = 1" },
-    { "timesteps=1&embedding_dim=8&downscale_freq_shift=4", "downscale_freq_shift", "below embedding_dim/2 = 4" },
+    { "timesteps=1&embedding_dim=2", "downscale_freq_shift", "below half the width, 1" }, /* diffusers: NaN */
+    { "timesteps=1&embedding_dim=3", "downscale_freq_shift", "below half the width, 1" },
+    { "timesteps=1&embedding_dim=8&downscale_freq_shift=4", "downscale_freq_shift", "below half the width, 4" },
     { "timesteps=1&embedding_dim=8&max_period=0", "max_period", "finite number" },
     { "timesteps=1&embedding_dim=8&max_period=1e-90&downscale_freq_shift=3.5", "max_period", "2^900" },
     { "timesteps=1&embedding_dim=8&scale=1e60&compute_dtype=float32", "scale", "2^120" },
@@ -148,7 +148,7 @@ static const refusal bad[] = {
     { "timesteps=1&embedding_dim=8&compute_dtype=float16", "compute_dtype", "float64, float32" },
 };
 
-START_TEST(refusals) { expect_refusal("timestep", &bad[_i]); }
+START_TEST(refusals) { refuses("timestep", &bad[_i]); }
 END_TEST
 
 START_TEST(stops)

@@ -16,14 +16,14 @@ static char *print_list(char *to, const char *name, int64_t n, const int64_t *v)
     return to + sprintf(to, "]");
 }
 
-static posenc_answer ask(int64_t n, const int64_t *parent, const int64_t *order, const char *more)
+static posenc_answer plant(int64_t n, const int64_t *parent, const int64_t *order, const char *more)
 {
     static char query[40000];
     char *end = print_list(query, "parent", n, parent);
     if (order)
         end = print_list(end, "child_order", n, order);
     sprintf(end, "%s%s", more[0] ? "&" : "", more);
-    return answer_of(NAME, query + 1);
+    return ask(NAME, query + 1);
 }
 
 /* ---- by hand ---- */
@@ -132,16 +132,16 @@ START_TEST(numbers_and_codes)
 {
     hand h;
     grow(&h, trees[_i].n, trees[_i].roots, trees[_i].gaps, (uint64_t)_i + 1);
-    posenc_answer a = ask(h.n, h.parent, trees[_i].gaps ? h.branch : NULL, "tree_depth=7&tree_width=40&dtype=float64");
+    posenc_answer a = plant(h.n, h.parent, trees[_i].gaps ? h.branch : NULL, "tree_depth=7&tree_width=40&dtype=float64");
     ck_assert_int_eq(a.result.ntensors, 6);
     expect_numbers(&h, &a);
     expect_codes(&h, &a, 7, 40, 1, NULL);
     posenc_answer_fini(&a);
-    a = ask(h.n, h.parent, trees[_i].gaps ? h.branch : NULL, "branch_overflow=clamp&tree_depth=3");
+    a = plant(h.n, h.parent, trees[_i].gaps ? h.branch : NULL, "branch_overflow=clamp&tree_depth=3");
     expect_numbers(&h, &a); /* branch is told as it is */
     expect_codes(&h, &a, 3, 2, 1, NULL);
     posenc_answer_fini(&a);
-    a = ask(h.n, h.parent, trees[_i].gaps ? h.branch : NULL, "return_encoding=false");
+    a = plant(h.n, h.parent, trees[_i].gaps ? h.branch : NULL, "return_encoding=false");
     ck_assert_ptr_null(net_tensor(&a, "encoding"));
     expect_numbers(&h, &a);
     posenc_answer_fini(&a);
@@ -150,7 +150,7 @@ END_TEST
 
 START_TEST(empty_forest)
 {
-    posenc_answer a = ask(0, NULL, NULL, "tree_form=filled");
+    posenc_answer a = plant(0, NULL, NULL, "tree_form=filled");
     ck_assert(net_tensor(&a, "encoding")->shape[0] == 0 && net_tensor(&a, "encoding")->shape[1] == 512);
     posenc_answer_fini(&a);
 }
@@ -170,7 +170,7 @@ START_TEST(decays)
             for (int l = 0; l < 6; l++, v *= (long double)p[q])
                 w[l * 5 + q] = (double)v;
         }
-        posenc_answer a = ask(60, h.parent, NULL,
+        posenc_answer a = plant(60, h.parent, NULL,
                               given ? "tree_depth=6&tree_width=30&decay=0.9,-0.5,0,0.999999,1e-3&dtype=float64&d_model=512"
                                     : "tree_depth=6&tree_width=30&decay=0.9,-0.5,0,0.999999,1e-3&dtype=float64");
         expect_codes(&h, &a, 6, 30, 5, w);
@@ -183,8 +183,8 @@ END_TEST
 START_TEST(left_child_right_sibling)
 {
     static const int64_t parent[] = { -1, 0, 0, 0, 2, 2, -1, 6 };
-    posenc_answer a = ask(8, parent, NULL, "tree_form=lcrs&tree_depth=4"),
-                  raw = ask(8, parent, NULL, "return_encoding=false");
+    posenc_answer a = plant(8, parent, NULL, "tree_form=lcrs&tree_depth=4"),
+                  raw = plant(8, parent, NULL, "return_encoding=false");
     net_values(&a, "parent", 8, (const double[]){ -1, 0, 1, 2, 2, 4, -1, 6 });
     net_values(&a, "branch", 8, (const double[]){ 0, 0, 1, 1, 0, 1, 0, 0 });
     net_values(&a, "depth", 8, (const double[]){ 0, 1, 2, 3, 3, 4, 0, 1 });
@@ -203,7 +203,7 @@ END_TEST
 START_TEST(filled)
 {
     static const int64_t parent[] = { -1, 0, 0, 1, -1 }, order[] = { 0, 2, 0, 1, 0 };
-    posenc_answer a = ask(5, parent, order, "tree_form=filled&tree_width=3&tree_depth=2");
+    posenc_answer a = plant(5, parent, order, "tree_form=filled&tree_width=3&tree_depth=2");
     /* node 0 lacks branch 1; node 1 lacks 0 and 2; leaves get none */
     net_values(&a, "parent", 8, (const double[]){ -1, 0, 0, 1, -1, 0, 1, 1 });
     net_values(&a, "branch", 8, (const double[]){ 0, 2, 0, 1, 0, 1, 0, 2 });
@@ -211,7 +211,7 @@ START_TEST(filled)
     static const double last[] = { 0, 0, 1, 0, 0, 1 };
     for (int i = 0; i < 6; i++)
         ck_assert(net_value(&a, "encoding", 6 * 7 + i) == last[i]);
-    posenc_answer b = ask(5, parent, order, "tree_width=3&tree_depth=2"); /* the given nodes keep their codes */
+    posenc_answer b = plant(5, parent, order, "tree_width=3&tree_depth=2"); /* the given nodes keep their codes */
     ck_assert_mem_eq(net_tensor(&a, "encoding")->data, net_tensor(&b, "encoding")->data, 5 * 6 * sizeof(float));
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
@@ -221,14 +221,14 @@ END_TEST
 START_TEST(paths_of_edge_types)
 {
     static const int64_t parent[] = { -1, 0, 1, 2, 0, -1 };
-    posenc_answer a = ask(
+    posenc_answer a = plant(
         6, parent, NULL,
         "edge_types=[-1,7,8,9,7,3]&path_length=2&edge_embeddings=[[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],"
         "[1,0.1],[10,0.2],[100,0.3]]&dtype=float64&return_encoding=false");
     net_values(&a, "path", 12, (const double[]){ -1, -1, -1, 7, 7, 8, 8, 9, -1, 7, -1, -1 });
     net_values(&a, "path_sum", 12, (const double[]){ 0, 0, 1, 0.1, 11, 0.1 + 0.2, 111, 0.1 + 0.2 + 0.3, 1, 0.1, 0, 0 });
     posenc_answer_fini(&a);
-    a = ask(6, parent, NULL, "edge_types=[0,0,1,0,1,0]&path_length=0&edge_embeddings=[[1,0],[0,1]]"); /* a bag of types */
+    a = plant(6, parent, NULL, "edge_types=[0,0,1,0,1,0]&path_length=0&edge_embeddings=[[1,0],[0,1]]"); /* a bag of types */
     ck_assert_ptr_null(net_tensor(&a, "path"));
     net_values(&a, "path_sum", 12, (const double[]){ 0, 0, 1, 0, 1, 1, 2, 1, 0, 1, 0, 0 });
     posenc_answer_fini(&a);
@@ -246,7 +246,7 @@ START_TEST(wide_embeddings)
     for (int k = 0; k < 37; k++)
         end += sprintf(end, "%s%d", k ? "," : "", 1000 + k);
     sprintf(end, "]]");
-    posenc_answer a = answer_of(NAME, query);
+    posenc_answer a = ask(NAME, query);
     for (int k = 0; k < 37; k++) {
         ck_assert(net_value(&a, "path_sum", k) == 0 && net_value(&a, "path_sum", 37 + k) == k);
         ck_assert(net_value(&a, "path_sum", 74 + k) == 1000 + 2 * k);
@@ -366,10 +366,10 @@ START_TEST(refusals)
         { "parent=[-1,0]&edge_types=[0,0]&edge_embeddings=[1]", "edge_embeddings", 0 },
         { "parent=[-1,0,1]&edge_types=[0,0,0]&edge_embeddings=[[2e38]]", "edge_embeddings", 0 },
         { "parent=[-1,0,1]&edge_types=[0,0,0]&edge_embeddings=[[1.7e308]]&dtype=float64", "edge_embeddings", 0 },
-        { "parent=[-1,0]&tree_depth=65536&tree_width=65536", "tree_depth", PE_LIMIT },
+        { "parent=[-1,0]&tree_depth=65536&tree_width=65536", "tree_depth", .status = PE_LIMIT },
     };
     for (size_t i = 0; i < LEN(cases); i++)
-        expect_refusal(NAME, &cases[i]);
+        refuses(NAME, &cases[i]);
 }
 END_TEST
 

@@ -1,23 +1,7 @@
 /* test_vision_interpolation.c - taps and weights make what dense resampling makes; order of patches; bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer_to(const char *encoding, const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[600];
-    ck_assert_msg(posenc_encode(encoding, query, NULL, &a, NULL, &err) == PE_OK, "%.200s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
 
 static double table(int64_t i) { return (double)(i * i * 7 % 101 - 50) / 16; }
 
@@ -50,10 +34,10 @@ START_TEST(as_dense)
         for (int i = 0; i < s * s; i++)
             used += snprintf(query + used, sizeof query - (size_t)used, "%s[%.9g]", i ? "," : "", table(i));
         strcat(query, "]");
-        posenc_answer dense = answer_to("vit_resize", query);
+        posenc_answer dense = ask("vit_resize", query);
         snprintf(query, sizeof query, "grid_thw=[[1,1,1],[3,%d,%d]]&num_grid_per_side=%d&mode=%s&dtype=float64", h, w, s,
                  cubic ? "bicubic" : "bilinear");
-        posenc_answer a = answer_to("vision_interpolation", query);
+        posenc_answer a = ask("vision_interpolation", query);
         ck_assert_int_eq(a.result.tensor[0].shape[0], 1 + 3 * h * w);
         ck_assert_int_eq(a.result.tensor[0].shape[1], cubic ? 16 : 4);
         for (int frame = 0; frame < 3; frame++)
@@ -69,8 +53,8 @@ END_TEST
 /* Places of linspace(0, side - 1, n), as Qwen3-VL spaces them. */
 START_TEST(corners)
 {
-    posenc_answer a = answer_to("vision_interpolation",
-                                "grid_thw=[[1,5,3],[1,1,1]]&num_grid_per_side=4&align_corners=true&dtype=float64");
+    posenc_answer a = ask("vision_interpolation",
+                          "grid_thw=[[1,5,3],[1,1,1]]&num_grid_per_side=4&align_corners=true&dtype=float64");
     for (int y = 0; y < 5; y++)
         for (int x = 0; x < 3; x++) {
             const double py = y * 0.75, px = x * 1.5, ty = py - floor(py), tx = px - floor(px);
@@ -88,7 +72,7 @@ END_TEST
 START_TEST(first_patch)
 {
     static const int64_t index[] = { 0, 0, 0, 0 };
-    posenc_answer a = answer_to("vision_interpolation", "grid_thw=[[1,4,4]]&num_grid_per_side=2&dtype=float64");
+    posenc_answer a = ask("vision_interpolation", "grid_thw=[[1,4,4]]&num_grid_per_side=2&dtype=float64");
     ck_assert_mem_eq(a.result.tensor[0].data, index, sizeof index);
     const double *w = a.result.tensor[1].data;
     ck_assert(w[0] == 0.0625 && w[1] == 0.1875 && w[2] == 0.1875 && w[3] == 0.5625);
@@ -99,8 +83,8 @@ END_TEST
 START_TEST(merged_blocks)
 {
     static const int order[] = { 0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, 12, 13, 18, 19, 14, 15, 20, 21, 16, 17, 22, 23 };
-    posenc_answer a = answer_to("vision_interpolation", "grid_thw=[[2,4,6]]&num_grid_per_side=5"),
-                  b = answer_to("vision_interpolation", "grid_thw=[[2,4,6]]&num_grid_per_side=5&spatial_merge_size=2");
+    posenc_answer a = ask("vision_interpolation", "grid_thw=[[2,4,6]]&num_grid_per_side=5"),
+                  b = ask("vision_interpolation", "grid_thw=[[2,4,6]]&num_grid_per_side=5&spatial_merge_size=2");
     const posenc_tensor *x = a.result.tensor, *y = b.result.tensor;
     for (int f = 0; f < 2; f++)
         for (int i = 0; i < 24; i++)
@@ -113,9 +97,7 @@ START_TEST(merged_blocks)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "num_grid_per_side=4", "grid_thw" },
     { "grid_thw=[[1,2,2]]", "num_grid_per_side" },
     { "grid_thw=[1,2,2]&num_grid_per_side=4", "grid_thw" },
@@ -128,14 +110,7 @@ static const struct {
     { "grid_thw=[[1,2,2],[1,2,3]]&num_grid_per_side=4&spatial_merge_size=2", "grid_thw[1][2]" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("vision_interpolation", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_msg(err.n == 1, "%s: %u", bad[_i].query, err.n);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-}
+START_TEST(bad_input) { refuses("vision_interpolation", &bad[_i]); }
 END_TEST
 
 Suite *vision_interpolation_suite(void);

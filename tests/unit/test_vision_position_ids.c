@@ -1,24 +1,9 @@
 /* test_vision_position_ids.c - the order of merged blocks and of windows against orders made by sorting; rules. */
-#include "posenc.h"
-
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "ask.h"
 
 Suite *vision_position_ids_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_msg(posenc_encode("vision_position_ids", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
+static posenc_answer answer_of(const char *query) { return ask("vision_position_ids", query); }
 
 /* A place, and where it stands: its block or window, then row by row. */
 typedef struct place {
@@ -108,35 +93,24 @@ START_TEST(several_and_none)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-    posenc_status status;
-} bad[] = {
-    { "spatial_merge_size=2", "grid_thw", PE_INVALID },
-    { "grid_thw=[[1,2]]", "grid_thw", PE_INVALID },
-    { "grid_thw=[1,2,2]", "grid_thw", PE_INVALID },
-    { "grid_thw=[[0,2,2]]", "grid_thw[0][0]", PE_INVALID },
-    { "grid_thw=[[1,2,2],[1,2.5,2]]", "grid_thw[1][1]", PE_INVALID },
-    { "grid_thw=[[1,2,2],[1,4,3]]", "grid_thw[1][2]", PE_INVALID },
-    { "grid_thw=[[1,3,2]]", "grid_thw[0][1]", PE_INVALID },
-    { "grid_thw=[[1,2,2]]&spatial_merge_size=0", "spatial_merge_size", PE_INVALID },
-    { "grid_thw=[[1,2,2]]&patch_size=16", "patch_size", PE_INVALID },
-    { "grid_thw=[[1,2,2]]&window_size=20", "window_size", PE_INVALID },
-    { "grid_thw=[[1,2,2]]&window_size=112&patch_size=0", "patch_size", PE_INVALID },
-    { "grid_thw=[[2147483647,2147483646,2147483646]]", "position_ids", PE_LIMIT },
-    { "grid_thw=[[1,1073741824,1073741824],[7,1073741824,1073741824]]", "position_ids", PE_LIMIT },
-    { "grid_thw=[[1,65536,65536]]&window_size=112", "grid_thw", PE_LIMIT },
+static const refusal bad[] = {
+    { "spatial_merge_size=2", "grid_thw" },
+    { "grid_thw=[[1,2]]", "grid_thw" },
+    { "grid_thw=[1,2,2]", "grid_thw" },
+    { "grid_thw=[[0,2,2]]", "grid_thw[0][0]" },
+    { "grid_thw=[[1,2,2],[1,2.5,2]]", "grid_thw[1][1]" },
+    { "grid_thw=[[1,2,2],[1,4,3]]", "grid_thw[1][2]" },
+    { "grid_thw=[[1,3,2]]", "grid_thw[0][1]" },
+    { "grid_thw=[[1,2,2]]&spatial_merge_size=0", "spatial_merge_size" },
+    { "grid_thw=[[1,2,2]]&patch_size=16", "patch_size" },
+    { "grid_thw=[[1,2,2]]&window_size=20", "window_size" },
+    { "grid_thw=[[1,2,2]]&window_size=112&patch_size=0", "patch_size" },
+    { "grid_thw=[[2147483647,2147483646,2147483646]]", "position_ids", .status = PE_LIMIT },
+    { "grid_thw=[[1,1073741824,1073741824],[7,1073741824,1073741824]]", "position_ids", .status = PE_LIMIT },
+    { "grid_thw=[[1,65536,65536]]&window_size=112", "grid_thw", .status = PE_LIMIT },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[512];
-    ck_assert_int_eq(posenc_encode("vision_position_ids", bad[_i].query, NULL, &a, NULL, &err), bad[_i].status);
-    ck_assert_msg(err.n == 1 && !strcmp(err.fault[0].field, bad[_i].field), "%s: %s", bad[_i].query,
-                  posenc_error_text(&err, text, sizeof text));
-}
+START_TEST(bad_input) { refuses("vision_position_ids", &bad[_i]); }
 END_TEST
 
 Suite *vision_position_ids_suite(void)

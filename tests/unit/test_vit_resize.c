@@ -1,26 +1,9 @@
 /* test_vit_resize.c - weights against the kernels written out, prefix rows, forms of the table, spellings, bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[600];
-    ck_assert_msg(posenc_encode("vit_resize", query, NULL, &a, NULL, &err) == PE_OK, "%.200s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    ck_assert_str_eq(a.result.tensor[0].name, "posemb");
-    return a;
-}
-
-static double at(const posenc_answer *a, int64_t i) { return posenc_tensor_get(&a->result.tensor[0], i); }
+static posenc_answer answer_of(const char *query) { return ask("vit_resize", query); }
 
 enum { D = 2 };
 
@@ -266,9 +249,7 @@ START_TEST(rounded_once)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "new_size=2,2", "posemb" },
     { "posemb=[[1],[2],[3],[4],[5]]", "new_size" },
     { "posemb=[[1],[2],[3],[4],[5]]&new_size=2", "new_size" },
@@ -295,14 +276,7 @@ static const struct {
     { "posemb=[[1],[2]]&new_size=2,2&size=4", "size" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    ck_assert_int_eq(posenc_encode("vit_resize", bad[_i].query, NULL, &a, NULL, &err), PE_INVALID);
-    ck_assert_msg(err.n == 1, "%s: %u", bad[_i].query, err.n);
-    ck_assert_str_eq(err.fault[0].field, bad[_i].field);
-}
+START_TEST(bad_input) { refuses("vit_resize", &bad[_i]); }
 END_TEST
 
 Suite *vit_resize_suite(void);

@@ -1,39 +1,11 @@
 /* test_xpos.c - scales against the closed form, centres of three implementations, scores that decay, bad input. */
-#include "posenc.h"
+#include "ask.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 Suite *xpos_suite(void);
 
-#define LEN(a) (sizeof(a) / sizeof(a)[0])
-
-static posenc_answer answer_of(const char *query)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[900];
-    ck_assert_msg(posenc_encode("xpos", query, NULL, &a, NULL, &err) == PE_OK, "%s: %s", query,
-                  posenc_error_text(&err, text, sizeof text));
-    return a;
-}
-
-static const posenc_tensor *tensor(const posenc_answer *a, const char *name)
-{
-    for (int i = 0; i < a->result.ntensors; i++)
-        if (!strcmp(a->result.tensor[i].name, name))
-            return &a->result.tensor[i];
-    return NULL;
-}
-
-static double element(const posenc_answer *a, const char *name, int64_t i)
-{
-    const posenc_tensor *t = tensor(a, name);
-    ck_assert_msg(t && i < posenc_tensor_count(t), "no %s[%d]", name, (int)i);
-    return posenc_tensor_get(t, i);
-}
+static posenc_answer answer_of(const char *query) { return ask("xpos", query); }
 
 /* Where the scale is 1. */
 static const struct {
@@ -61,17 +33,17 @@ START_TEST(closed_form)
     posenc_answer a = answer_of(query);
     const bool down = strstr(query, "downscale") != NULL, half = strstr(query, "half") != NULL;
     const double base = strstr(query, "3.5") ? 3.5 : 512;
-    ck_assert(tensor(&a, "scales")->shape[0] == centres[_i].n && tensor(&a, "cos")->shape[1] == 6);
+    ck_assert(tensor_of(&a, "scales")->shape[0] == centres[_i].n && tensor_of(&a, "cos")->shape[1] == 6);
     for (int64_t i = 0; i < centres[_i].n; i++)
         for (int64_t j = 0; j < 3; j++) {
             const double zeta = (2 * (double)j + 0.4 * 6) / (1.4 * 6), p = centres[_i].first + (double)i,
                          scale = pow(zeta, (down ? -1 : 1) * (p - centres[_i].centre) / base),
                          angle = p * pow(10000, -(double)j / 3);
             const int64_t column = 6 * i + (half ? j : 2 * j), other = half ? column + 3 : column + 1;
-            ck_assert(fabs(element(&a, "scale", j) - zeta) < 1e-15);
-            ck_assert(fabs(element(&a, "scales", 3 * i + j) / scale - 1) < 1e-14);
-            ck_assert(fabs(element(&a, "cos", column) - scale * cos(angle)) < 1e-13);
-            ck_assert(fabs(element(&a, "sin", other) - scale * sin(angle)) < 1e-13);
+            ck_assert(fabs(named(&a, "scale", j) - zeta) < 1e-15);
+            ck_assert(fabs(named(&a, "scales", 3 * i + j) / scale - 1) < 1e-14);
+            ck_assert(fabs(named(&a, "cos", column) - scale * cos(angle)) < 1e-13);
+            ck_assert(fabs(named(&a, "sin", other) - scale * sin(angle)) < 1e-13);
         }
     posenc_answer_fini(&a);
 }
@@ -93,7 +65,7 @@ START_TEST(scores)
             posenc_answer key = answer_of(query);
             double score = 0;
             for (int64_t j = 0; j < 4; j++)
-                score += element(&q, "x", 4 + j) * element(&key, "x", j);
+                score += named(&q, "x", 4 + j) * named(&key, "x", j);
             want = k || shift ? want : score;
             ck_assert_msg(fabs(score - want) < 1e-10, "%s %d: %.17g, want %.17g", centring[k], shift, score, want);
             posenc_answer_fini(&q);
@@ -107,9 +79,8 @@ START_TEST(length_of_x)
     posenc_answer a = answer_of("head_dim=2&x=[[[1,0],[1,0],[1,0]],[[0,1],[0,1],[0,1]]]&dtype=float64"),
                   b = answer_of("head_dim=2&length=3&dtype=float64");
     for (int64_t i = 0; i < 3; i++) {
-        ck_assert(element(&a, "x", 2 * i) == element(&b, "cos", 2 * i) &&
-                  element(&a, "x", 2 * i + 1) == element(&b, "sin", 2 * i));
-        ck_assert(element(&a, "x", 6 + 2 * i) == -element(&b, "sin", 2 * i));
+        ck_assert(named(&a, "x", 2 * i) == named(&b, "cos", 2 * i) && named(&a, "x", 2 * i + 1) == named(&b, "sin", 2 * i));
+        ck_assert(named(&a, "x", 6 + 2 * i) == -named(&b, "sin", 2 * i));
     }
     ck_assert_ptr_nonnull(strstr(a.request.key, "length=3"));
     posenc_answer_fini(&a);
@@ -117,9 +88,7 @@ START_TEST(length_of_x)
 }
 END_TEST
 
-static const struct {
-    const char *query, *field;
-} bad[] = {
+static const refusal bad[] = {
     { "length=3", "head_dim" },
     { "head_dim=5&length=3", "head_dim" },
     { "head_dim=4", "length" },
@@ -136,15 +105,7 @@ static const struct {
     { "head_dim=4&length=3&centering=middle", "centering" },
 };
 
-START_TEST(bad_input)
-{
-    posenc_answer a;
-    posenc_error err = { 0 };
-    char text[900];
-    ck_assert_msg(posenc_encode("xpos", bad[_i].query, NULL, &a, NULL, &err) == PE_INVALID, "%s is taken", bad[_i].query);
-    ck_assert_msg(err.n == 1 && !strcmp(err.fault[0].field, bad[_i].field), "%s: %s", bad[_i].query,
-                  posenc_error_text(&err, text, sizeof text));
-}
+START_TEST(bad_input) { refuses("xpos", &bad[_i]); }
 END_TEST
 
 Suite *xpos_suite(void)
