@@ -1,10 +1,11 @@
 /* axial.c - positions of a long sequence from two short learned tables.
  *
- *     embedding[p] = weight0[p div b], weight1[p mod b]        one behind the other
+ *     embedding[p] = weight0[p div b], weight1[p mod b]        one behind the other; order=fast_first: the other way round
  *
  * weight0 (a, da), weight1 (b, db): a sequence of up to a b positions, da + db columns.
  * Source: AxialPositionEmbeddings of HuggingFace transformers (Reformer; Kitaev et al. 2020, arXiv:2001.04451), whose
- * weights are [a, 1, da] and [1, b, db]; either form is welcome. */
+ * weights are [a, 1, da] and [1, b, db]; either form is welcome. DETR's learned positions (DetrLearnedPositionEmbedding)
+ * have the column before the row. */
 #include "sequence/resample.h"
 
 #include <math.h>
@@ -14,6 +15,8 @@ extern const posenc_encoding pe_axial;
 /* ---- rows ---- */
 
 enum { MOST_SIDE = 1 << 30 };
+enum { SLOW_FIRST, FAST_FIRST };
+static const char *const orders[] = { "slow_first", "fast_first", NULL };
 
 typedef struct axial {
     posenc_given given;
@@ -21,6 +24,7 @@ typedef struct axial {
     posenc_reals axial_pos_shape, axial_pos_embds_dim;
     int64_t length;
     posenc_reals positions;
+    int order;
     int64_t sides[2], dims[2];
     double resolved[2][2]; /* what the lists point to: sides and dims */
 } axial;
@@ -36,6 +40,8 @@ static const posenc_param rows[] = {
       .doc = "positions 0 .. length-1; when absent, without positions, all a b" },
     { PE_REALS(axial, positions), .flags = PE_OPTIONAL, .max = 0x1p53,
       .doc = "the positions themselves, in place of length" },
+    { PE_ENUM(axial, order), .names = orders, .def = SLOW_FIRST,
+      .doc = "whose columns come first: weight0's (Reformer), or weight1's (DETR, Florence-2: the column before the row)" },
 };
 
 static const posenc_output outputs[] = {
@@ -137,15 +143,16 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 {
     (void)err;
     const axial *p = r->params;
-    const int64_t da = p->dims[0], db = p->dims[1], n = count(r);
+    const int64_t da = p->dims[0], db = p->dims[1], n = count(r), slow = p->order == FAST_FIRST ? db : 0;
+    const int64_t fast = p->order == FAST_FIRST ? 0 : da;
     posenc_tensor *dst = pe_tensor(out, "embedding");
     pe_pace pace = { .ctx = ctx };
     posenc_status st = PE_OK;
     for (int64_t i = 0; i < n && !st; i++) {
         const int64_t position = pe_given(r, "positions") ? (int64_t)p->positions.v[i] : i;
-        st = pe_copy_elements(&p->weight0, position / p->sides[1] * da, dst, i * (da + db), da, &pace);
+        st = pe_copy_elements(&p->weight0, position / p->sides[1] * da, dst, i * (da + db) + slow, da, &pace);
         if (!st)
-            st = pe_copy_elements(&p->weight1, position % p->sides[1] * db, dst, i * (da + db) + da, db, &pace);
+            st = pe_copy_elements(&p->weight1, position % p->sides[1] * db, dst, i * (da + db) + fast, db, &pace);
     }
     return st;
 }
@@ -157,7 +164,8 @@ const posenc_encoding pe_axial = {
     .family = "absolute",
     .title = "positions from two learned tables, one an axis",
     .source = "Kitaev et al. 2020, Reformer, arXiv:2001.04451; AxialPositionEmbeddings, HuggingFace transformers",
-    .formula = "embedding[p] = weight0[p div b] followed by weight1[p mod b], b the rows of weight1",
+    .formula = "embedding[p] = weight0[p div b] followed by weight1[p mod b], b the rows of weight1;\n"
+               "order=fast_first: weight1[p mod b] followed by weight0[p div b]",
     .example = "weight0=[[1],[2]]&weight1=[[3,4],[5,6],[7,8]]&length=5",
     .revision = 1,
     .input = PE_NO_INPUT,

@@ -30,9 +30,9 @@ typedef struct box_sine {
 
 static const posenc_param rows[] = {
     { PE_TENSOR(box_sine, boxes), .flags = PE_REQUIRED,
-      .doc =
-          "coordinates in the last axis, [..., 2] as x, y or [..., 4] as x, y, w, h, or any number with order=as_given; 0 "
-          "to 1 as a rule, each -1e9 .. 1e9" },
+      .doc = "coordinates in the last axis, [..., 2] as x, y, [..., 4] as x, y, w, h, or any number with order=as_given or, "
+             "from 2 "
+             "on, yx; 0 to 1 as a rule, each -1e9 .. 1e9" },
     { PE_INT(box_sine, num_pos_feats), .def = 128, .min = 2, .max = 524288,
       .doc = "channels of each coordinate, an even number" },
     { PE_REAL(box_sine, temperature), .def = 10000, .min = 1e-100, .max = 1e100,
@@ -40,8 +40,9 @@ static const posenc_param rows[] = {
     { PE_REAL(box_sine, scale), .def = 0x1.921fb54442d18p+2, .min = -1e9, .max = 1e9,
       .doc = "multiplies coordinates: 2 pi in DETR, 1 where they come scaled (BROS)" },
     { PE_ENUM(box_sine, order), .flags = PE_DERIVED, .names = orders,
-      .doc = "order of the coordinates in the embedding: y before x (DETR), or as they come (BROS); when absent, yx of 2 "
-             "coordinates, yxwh of 4, as_given of any other number" },
+      .doc = "order of the coordinates in the embedding: y before x, any others as they come (DETR), or all as they come "
+             "(BROS); "
+             "when absent, yx of 2 coordinates, yxwh of 4, as_given of any other number" },
     { PE_ENUM(box_sine, layout), .names = pe_sines_layouts, .def = PE_INTERLEAVED,
       .doc = "sin cos sin cos ... (DETR), or all sines then all cosines (BROS)" },
     { PE_ENUM(box_sine, compute_dtype), .names = pe_compute_dtypes, .def = PE_COMPUTE_FLOAT64,
@@ -70,9 +71,9 @@ static posenc_status check(posenc_request *r, posenc_error *err)
         pe_invalid(err, "temperature", posenc_text("%.17g", p->temperature), "1e-9 .. 1e36 with compute_dtype=float32");
     if (!p->boxes.rank)
         posenc_fail(err, PE_INVALID, "INVALID_SHAPE", "boxes", "[]", "the shape [..., coordinates]");
-    else if (p->order != AS_GIVEN && n != (p->order == YX ? 2 : 4))
+    else if ((p->order == YX && n < 2) || (p->order == YXWH && n != 4))
         posenc_fail(err, PE_INVALID, "INVALID_SHAPE", "boxes", posenc_text("[..., %lld]", (long long)n).s,
-                    "the shape [..., %d] with order=%s", p->order == YX ? 2 : 4, orders[p->order]);
+                    "the shape [..., %s] with order=%s", p->order == YX ? "2 or more" : "4", orders[p->order]);
     else
         pe_tensor_within(&p->boxes, -1e9, 1e9, "-1e9 .. 1e9", err);
     return err->status;

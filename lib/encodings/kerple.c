@@ -1,14 +1,15 @@
 /* kerple.c - KERPLE: distances through a learned logarithm or power, added to the scores or multiplied into them.
  *
- *     log     bias = -p ln(1 + a d)
+ *     log     bias = -p ln(1 + a d^distance_power)
  *     power   bias = -bias_a d^bias_p      weight = exp(-wei_a d^wei_p)
  *     scores_out = scores * weight + bias
  *
- * One parameter a head; d = max(q - k, 0), the queries the last of the keys. As the authors' code does at every step,
- * a and p are clamped to eps at least, and the powers to 2 at most: only then is the kernel conditionally positive
- * definite. A factor or power that is not given is 1; a bias or weight without any parameter is not there.
- * Source: Chi et al. 2022, arXiv:2205.09921, section 4; ParallelKerpleLog and ParallelKerplePower of chijames/KERPLE,
- * which also decide that later keys have distance 0 and that use_alibi_slopes is clamped too. */
+ * One parameter a head; d = max(q - k, 0), or |q - k| if bidirectional, the queries the last of the keys. As the authors'
+ * code does at every step, a and p are clamped to eps at least, and the powers to 2 at most: only then is the kernel
+ * conditionally positive definite. A factor or power that is not given is 1; a bias or weight without any parameter is not
+ * there. Source: Chi et al. 2022, arXiv:2205.09921, section 4; ParallelKerpleLog and ParallelKerplePower of chijames/KERPLE,
+ * which also decide that later keys have distance 0 and that use_alibi_slopes is clamped too. distance_power and
+ * bidirectional are those of NeMo's KERPLERelativePositionEmbedding, which does not clamp: eps=0. */
 #include "core/elementary.h"
 #include "sequence/distances.h"
 #include "sequence/slopes.h"
@@ -29,8 +30,8 @@ typedef struct kerple {
     int64_t num_heads;
     int64_t query_length, key_length;
     double eps;
-    posenc_reals p, a, bias_p, bias_a, wei_p, wei_a;
-    bool use_alibi_slopes;
+    posenc_reals p, a, distance_power, bias_p, bias_a, wei_p, wei_a;
+    bool use_alibi_slopes, bidirectional;
     posenc_tensor scores;
 } kerple;
 
@@ -48,6 +49,8 @@ static const posenc_param rows[] = {
       .doc = "factor of each head's logarithm" },
     { PE_REALS(kerple, a), .flags = PE_REQUIRED, .min = -1e100, .max = 1e100, .when = PE_ON(LOG),
       .doc = "factor of the distance inside the logarithm, of each head" },
+    { PE_REALS(kerple, distance_power), .flags = PE_OPTIONAL, .min = -1e100, .max = 1e100, .when = PE_ON(LOG),
+      .doc = "power of the distance inside the logarithm, of each head (NeMo); over 2 counts as 2; when absent 1" },
     { PE_REALS(kerple, bias_p), .flags = PE_OPTIONAL, .min = -1e100, .max = 1e100, .when = PE_ON(POWER),
       .doc = "power of the distance in the bias, of each head; over 2 counts as 2; when absent 1" },
     { PE_REALS(kerple, bias_a), .flags = PE_OPTIONAL, .min = -1e100, .max = 1e100, .when = PE_ON(POWER),
@@ -58,6 +61,7 @@ static const posenc_param rows[] = {
       .doc = "factor in the exponent of the weight, of each head; when absent 1" },
     { PE_BOOL(kerple, use_alibi_slopes), .when = PE_ON(POWER),
       .doc = "bias_a are the slopes of ALiBi, those under eps raised to it (the authors' original)" },
+    { PE_BOOL(kerple, bidirectional), .doc = "later keys have their distance too (NeMo); otherwise distance 0" },
     { PE_TENSOR(kerple, scores), .flags = PE_OPTIONAL, .doc = "attention scores to apply it to, [H, Q, K] or [B, H, Q, K]" },
 };
 
@@ -80,7 +84,7 @@ static bool has_weight(const posenc_request *r) { return pe_given(r, "wei_p") ||
 /* The curve of one part of one head: factor, power and which function. */
 typedef struct part {
     enum { LOGARITHM, DISTANCE_POWER, WEIGHT } kind;
-    double a, p;
+    double a, p, inner; /* inner: of the distance in the logarithm */
 } part;
 
 static double of_head(const posenc_reals *list, int64_t h, double least, double most, double absent)
@@ -94,21 +98,22 @@ static double of_head(const posenc_reals *list, int64_t h, double least, double 
 static part bias_of(const kerple *k, int64_t h, const double *slope)
 {
     if (k->variant == LOG)
-        return (part){ LOGARITHM, of_head(&k->a, h, k->eps, INFINITY, 1), of_head(&k->p, h, k->eps, INFINITY, 1) };
+        return (part){ LOGARITHM, of_head(&k->a, h, k->eps, INFINITY, 1), of_head(&k->p, h, k->eps, INFINITY, 1),
+                       of_head(&k->distance_power, h, k->eps, 2, 1) };
     const double a = !k->use_alibi_slopes ? of_head(&k->bias_a, h, k->eps, INFINITY, 1) : fmax(slope[h], k->eps);
-    return (part){ DISTANCE_POWER, a, of_head(&k->bias_p, h, k->eps, 2, 1) };
+    return (part){ DISTANCE_POWER, a, of_head(&k->bias_p, h, k->eps, 2, 1), 1 };
 }
 
 static part weight_of(const kerple *k, int64_t h)
 {
-    return (part){ WEIGHT, of_head(&k->wei_a, h, k->eps, INFINITY, 1), of_head(&k->wei_p, h, k->eps, 2, 1) };
+    return (part){ WEIGHT, of_head(&k->wei_a, h, k->eps, INFINITY, 1), of_head(&k->wei_p, h, k->eps, 2, 1), 1 };
 }
 
 /* One element at distance d >= 0. */
 static double element(const part *f, double d)
 {
     if (f->kind == LOGARITHM) {
-        const pe_dd x = pe_two_prod(f->a, d);
+        const pe_dd x = f->inner == 1 ? pe_two_prod(f->a, d) : pe_dd_times(pe_dd_pow((pe_dd){ d, 0 }, f->inner), f->a);
         return 0 - f->p * pe_dd_log(pe_dd_add((pe_dd){ 1, 0 }, x)).hi;
     }
     const pe_dd power = f->p == 1 ? (pe_dd){ d, 0 } : pe_dd_pow((pe_dd){ d, 0 }, f->p);
@@ -127,8 +132,9 @@ typedef struct list {
 static void check_sizes(const posenc_request *r, kerple *p, posenc_error *err)
 {
     static const char lengths[] = "a value, it is required without scores";
-    const list lists[] = { { "p", &p->p },           { "a", &p->a },         { "bias_p", &p->bias_p },
-                           { "bias_a", &p->bias_a }, { "wei_p", &p->wei_p }, { "wei_a", &p->wei_a } };
+    const list lists[] = { { "p", &p->p },           { "a", &p->a },           { "distance_power", &p->distance_power },
+                           { "bias_p", &p->bias_p }, { "bias_a", &p->bias_a }, { "wei_p", &p->wei_p },
+                           { "wei_a", &p->wei_a } };
     const bool q = pe_given(r, "query_length"), k = pe_given(r, "key_length");
     bool known = pe_given(r, "num_heads");
     if (pe_given(r, "scores")) {
@@ -176,11 +182,12 @@ static void check_range(const posenc_request *r, posenc_error *err)
     const kerple *p = r->params;
     const bool scores = pe_given(r, "scores");
     const double most = pe_dtype_largest((posenc_dtype)r->common.dtype) / (scores ? 2 : 1), one = 1;
-    const double farthest = p->key_length ? (double)(p->key_length - 1) : 0;
+    const int64_t q = p->query_length, k = p->key_length, longest = p->bidirectional && q > k ? q : k;
+    const double farthest = longest ? (double)(longest - 1) : 0;
     const int64_t parameters = !has_bias(r) || !curve_of(p).count ? 0 : p->use_alibi_slopes ? 1 : p->num_heads;
     for (int64_t h = 0; h < parameters; h++) {
         part f = bias_of(p, h, &one);
-        if (f.kind == LOGARITHM && f.p * 300 <= most) /* a d < 10^109, e^300 is more */
+        if (f.kind == LOGARITHM && f.p * 300 <= most) /* a d^2 < 10^118, e^300 is more */
             continue;
         const double largest = -element(&f, farthest);
         if (largest <= most)
@@ -246,7 +253,8 @@ static uint64_t memory(const posenc_request *r)
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const kerple *p = r->params;
-    const double n = (double)(p->key_length), parts = has_bias(r) + has_weight(r);
+    const double n = (double)p->key_length, m = p->bidirectional ? n + (double)p->query_length : n;
+    const double parts = has_bias(r) + has_weight(r);
     const double each = parts * (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 2 + (p->scores.rank ? 8 : 0);
     const double batch = p->scores.rank == 4 ? (double)p->scores.shape[0] : 1;
     *out = (posenc_cost){ .ns = 2000 };
@@ -254,18 +262,19 @@ static void cost(const posenc_request *r, posenc_cost *out)
         const pe_slopes s = alibi_slopes(p);
         *out = pe_slopes_cost(&s);
     }
-    out->ns += (double)p->num_heads * (parts * 1800 * n + batch * (double)p->query_length * (10 + each * n));
+    out->ns += (double)p->num_heads *
+               (parts * (p->distance_power.n ? 3600 : 1800) * m + batch * (double)p->query_length * (10 + each * n));
     out->scratch += memory(r);
 }
 
 /* ---- compute ---- */
 
-static posenc_status make_curve(const pe_curve *c, const part *f, double *curve, pe_pace *pace)
+static posenc_status make_curve(const kerple *p, const pe_curve *c, const part *f, double *curve, pe_pace *pace)
 {
     const double zero = element(f, 0); /* of all later keys */
     posenc_status st = PE_OK;
     for (int64_t t = 0; t < c->count && !st; t++) {
-        const int64_t distance = pe_curve_distance(c, t);
+        const int64_t behind = pe_curve_distance(c, t), distance = behind < 0 && p->bidirectional ? -behind : behind;
         curve[t] = distance > 0 ? element(f, (double)distance) : zero;
         st = pe_pace_add(pace, distance > 0 ? 2500 : 2);
     }
@@ -317,9 +326,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     }
     for (int64_t h = 0; h < p->num_heads && !st; h++) {
         const part fb = bias_of(p, h, slope), fw = weight_of(p, h);
-        if (bias && !(st = make_curve(&c, &fb, b, &pace)))
+        if (bias && !(st = make_curve(p, &c, &fb, b, &pace)))
             st = pe_curve_fill(&c, b, narrow, bias, h, &pace);
-        if (!st && weight && !(st = make_curve(&c, &fw, w, &pace)))
+        if (!st && weight && !(st = make_curve(p, &c, &fw, w, &pace)))
             st = pe_curve_fill(&c, w, narrow, weight, h, &pace);
         if (!st && scores)
             st = apply(p, scores, h, bias ? b : NULL, weight ? w : NULL, &pace);
@@ -335,9 +344,9 @@ const posenc_encoding pe_kerple = {
     .family = "relative",
     .title = "kernelized relative position bias (KERPLE)",
     .source = "Chi et al. 2022, KERPLE, arXiv:2205.09921; chijames/KERPLE, ParallelKerpleLog, ParallelKerplePower",
-    .formula = "log: bias = -p ln(1 + a d);  power: bias = -bias_a d^bias_p, weight = exp(-wei_a d^wei_p)\n"
-               "scores_out = scores * weight + bias; d = max(q - k, 0), the queries the last of the keys\n"
-               "p, a and factors at least eps, powers in eps .. 2",
+    .formula = "log: bias = -p ln(1 + a d^distance_power);  power: bias = -bias_a d^bias_p, weight = exp(-wei_a d^wei_p)\n"
+               "scores_out = scores * weight + bias; d = max(q - k, 0), or |q - k| with bidirectional\n"
+               "the queries are the last of the keys; p, a and factors at least eps, powers in eps .. 2",
     .example = "variant=log&query_length=8&key_length=8&p=0.5,1.5,1,2&a=0.2,0.9,0.5,1",
     .revision = 1,
     .input = PE_NO_INPUT,

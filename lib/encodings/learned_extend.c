@@ -35,6 +35,7 @@ typedef struct learned_extend {
     int method;
     int64_t reserved_rows;
     bool align_corners;
+    int compute_dtype;
     double cubic_a, alpha;
     int64_t seed;
     double initializer_range, max_period, downscale_freq_shift;
@@ -57,6 +58,10 @@ static const posenc_param rows[] = {
       .doc =
           "the end rows stay the ends (linear, cubic); otherwise rows are middles of cells, and new rows before the first "
           "middle equal row 0. When absent: true with cubic_spline, which has no other, else false" },
+    { PE_ENUM(learned_extend, compute_dtype), .when = PE_ON(NEAREST) | PE_ON(NEAREST_EXACT), .names = pe_compute_dtypes,
+      .def = PE_COMPUTE_FLOAT64,
+      .doc = "float64: the exact row; float32: step and place are rounded as torch has them, which is now and then the row "
+             "beside" },
     { PE_REAL(learned_extend, cubic_a), .when = PE_ON(CUBIC), .def = -0.75, .min = -2, .max = 0,
       .doc = "coefficient of the cubic kernel: -0.75 as PyTorch and OpenCV, -0.5 as Keys and Pillow" },
     { PE_REAL(learned_extend, alpha), .when = PE_ON(HIERARCHICAL), .def = 0.4, .min = 0, .max = 1,
@@ -101,6 +106,7 @@ static pe_resample axis(const learned_extend *p)
                           .to = p->new_length - p->reserved_rows,
                           .kernel = interpolates(p) ? kernels[p->method] : PE_KERNEL_NEAREST,
                           .align_corners = p->align_corners,
+                          .single = p->compute_dtype == PE_COMPUTE_FLOAT32,
                           .a = p->cubic_a };
 }
 

@@ -2,7 +2,8 @@
  *
  *     angle[n][j] = coordinate of place n on the axis of pair j * w[j]          [rad; with angle_unit=turn 2 pi times that]
  *
- * A head of d = head_dim channels has d/2 pairs: the first d/4 turn with one axis, the other d/4 with the other one.
+ * A head of d = head_dim channels has d/2 pairs: the first d/4 turn with one axis, the other d/4 with the other one; with
+ * pair_order=alternate they take turns.
  *     frequency_split=independent   w[k] = rope_theta^(-4k / d), k = 0 .. d/4 - 1, on both axes
  *     frequency_split=alternate     rungs 0, 2, 4, ... of rope_theta^(-2k / d) on the first axis, 1, 3, 5, ... on the second
  *     in_pixels                     pi times bands from 1 to max_res / 2
@@ -35,7 +36,7 @@ typedef struct rope_2d {
     int64_t head_dim, height, width;
     posenc_tensor positions_xy, position_ids;
     double rope_theta, temperature;
-    int axis_order, grid_indexing, frequency_split, layout;
+    int axis_order, grid_indexing, frequency_split, pair_order, layout;
     bool rotate_half;
     int grid_type;
     double grid_offset;
@@ -112,6 +113,9 @@ static const posenc_param rows[] = {
       .doc = "timm's name of axis_order: ij is h_first, xy is w_first; the order of the rows stays" },
     { PE_ENUM(rope_2d, frequency_split), .names = splits, .def = INDEPENDENT,
       .doc = "each axis has the ladder of head_dim/2 channels, or every other rung of that of head_dim (Pixtral)" },
+    { PE_ENUM(rope_2d, pair_order), .names = pe_grid_pair_orders, .def = PE_GRID_BY_AXIS,
+      .doc = "all pairs of the first axis, then those of the second; or one of each axis in turn (MoonViT: Kimi-VL, "
+             "Kimi-K2.5)" },
     { PE_ENUM(rope_2d, layout), .names = pe_grid_rotary_layouts, .def = PE_GRID_HALF,
       .doc = "columns of pair j of P: j and j + P; 2j and 2j + 1; j alone of either; or a half layout for each axis" },
     { PE_BOOL(rope_2d, rotate_half), .flags = PE_OPTIONAL,
@@ -152,7 +156,7 @@ static const posenc_param rows[] = {
 static const posenc_output outputs[] = {
     { "inv_freq", "[head_dim/4]", "frequencies of an axis; with frequency_split=alternate [head_dim/2]: of both", NULL },
     { "attention_factor", "[1]", "what cosines and sines are multiplied by: 1", "float64" },
-    { "angles", "[N, head_dim/2]", "angle of each pair, the first axis first; absent without a grid", NULL },
+    { "angles", "[N, head_dim/2]", "angle of each pair in their order; absent without a grid", NULL },
     { "cos", "[N, head_dim]", "cosines in the columns of layout (head_dim/2 where it is unduplicated)", NULL },
     { "sin", "[N, head_dim]", "sines in the same columns", NULL },
 };
@@ -274,6 +278,8 @@ static void check_bands(const rope_2d *p, posenc_error *err)
                           "absent, or in_pixels=false and neither min_period nor max_period");
     if ((either || p->in_pixels) && p->frequency_split != INDEPENDENT)
         pe_not_applicable(err, "frequency_split", splits[p->frequency_split], "independent, or the ladder of rope_theta");
+    if (p->pair_order == PE_GRID_ALTERNATE && p->layout == PE_GRID_HALF_PER_AXIS)
+        pe_not_applicable(err, "pair_order", "alternate", "by_axis, or another layout");
     if (!p->in_pixels && p->linear_bands)
         pe_not_applicable(err, "linear_bands", "true", "false, or in_pixels=true");
     if (!p->in_pixels && p->max_res != 224)
@@ -492,6 +498,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         .naxes = 2,
         .pairs = { pairs(p) / 2, pairs(p) / 2 },
         .w = { w, w + pairs(p) / 2 },
+        .alternate = p->pair_order == PE_GRID_ALTERNATE,
         .single = p->compute_dtype == FLOAT32,
         .pace = { .ctx = ctx },
     };
@@ -523,7 +530,7 @@ const posenc_encoding pe_rope_2d = {
     .formula = "angle = coordinate * w: the first head_dim/4 pairs with one axis, the others with the other one\n"
                "w[k] = rope_theta^(-4k / head_dim); alternate: first axis the even rungs of rope_theta^(-2k / head_dim),\n"
                "second the odd ones; in_pixels: pi times 1 .. max_res/2; or 1 / (min_period .. max_period)\n"
-               "angle_unit=turn: times 2 pi",
+               "angle_unit=turn: times 2 pi; pair_order=alternate: one pair of each axis in turn",
     .example = "preset=qwen2_vl&head_dim=16&height=4&width=6",
     .revision = 1,
     .input = PE_NO_INPUT,

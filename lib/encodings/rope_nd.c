@@ -2,8 +2,8 @@
  *
  *     angle[n][j of axis a] = coordinate of place n on axis a * rope_theta^(-2j / axes_dim[a])       [rad]
  *
- * Each axis has channels of its own, axes_dim[a] of the head's, in the order of the axes: time, height, width of a grid,
- * or the columns of ids.
+ * Each axis has pairs of its own, axes_dim[a] / 2 of the head's, in the order of the axes: time, height, width of a grid,
+ * or the columns of ids. With pair_order=alternate there is one pair of each axis in turn. axes_theta: a base each.
  * Source: FLUX.1's EmbedND, as diffusers has it (FluxPosEmbed, HunyuanVideoRotaryPosEmbed, get_3d_rotary_pos_embed). */
 #include "sequence/grid_rotary.h"
 #include "sequence/sines.h"
@@ -27,8 +27,11 @@ typedef struct rope_nd {
     int crop_end;
     posenc_reals interpolation_scale;
     double rope_theta;
-    int layout, compute_dtype;
+    posenc_reals axes_theta;
+    int pair_order, layout, compute_dtype;
 } rope_nd;
+
+static const double default_theta = 10000;
 
 static const posenc_param rows[] = {
     { PE_INT(rope_nd, head_dim), .flags = PE_DERIVED, .min = 2, .max = 65536,
@@ -50,8 +53,13 @@ static const posenc_param rows[] = {
              "endpoint); the same where the crop starts at 0" },
     { PE_REALS(rope_nd, interpolation_scale), .flags = PE_OPTIONAL, .min = 1e-6, .max = 1e6,
       .doc = "what the coordinates of each axis are divided by (Allegro)" },
-    { PE_REAL(rope_nd, rope_theta), .def = 10000, .min = 1e-100, .max = 1e100,
+    { PE_REAL(rope_nd, rope_theta), .def = default_theta, .min = 1e-100, .max = 1e100,
       .doc = "base of the ladder of frequencies of each axis (HunyuanVideo 256)" },
+    { PE_REALS(rope_nd, axes_theta), .flags = PE_OPTIONAL, .min = 1e-100, .max = 1e100,
+      .doc = "a base for each axis, instead of rope_theta (Cosmos: 10000 scale^(d / (d - 2)) of an axis of d channels)" },
+    { PE_ENUM(rope_nd, pair_order), .names = pe_grid_pair_orders, .def = PE_GRID_BY_AXIS,
+      .doc = "the pairs of one axis after those of the other, or one of each axis in turn (LTX-Video), where all axes have "
+             "as many" },
     { PE_ENUM(rope_nd, layout), .names = pe_grid_rotary_layouts, .def = PE_GRID_INTERLEAVED,
       .doc =
           "columns of pair j of P: j and j + P; 2j and 2j + 1 (FLUX, HunyuanVideo, CogVideoX, Wan); j alone of either; or "
@@ -61,7 +69,7 @@ static const posenc_param rows[] = {
 };
 
 static const posenc_output outputs[] = {
-    { "inv_freq", "[head_dim/2]", "frequency of each pair, in the order of the axes", NULL },
+    { "inv_freq", "[head_dim/2]", "frequency of each pair, those of one axis after those of the other", NULL },
     { "cos", "[N, head_dim]",
       "cosines in the columns of layout (head_dim/2 where it is unduplicated); absent without places", NULL },
     { "sin", "[N, head_dim]", "sines in the same columns", NULL },
@@ -150,8 +158,22 @@ static void check_axes(rope_nd *p, posenc_error *err)
         p->head_dim = (int64_t)sum;
     if (sum != (double)p->head_dim)
         pe_invalid(err, "head_dim", posenc_text("%lld", (long long)p->head_dim), "the sum of axes_dim, %.17g", sum);
+    for (size_t a = 1; a < p->axes_dim.n && p->pair_order == PE_GRID_ALTERNATE; a++)
+        if (p->axes_dim.v[a] != p->axes_dim.v[0])
+            pe_invalid(err, posenc_text("axes_dim[%zu]", a).s, posenc_text("%.17g", p->axes_dim.v[a]),
+                       "%.17g as the first axis, or pair_order=by_axis", p->axes_dim.v[0]);
+    if (p->pair_order == PE_GRID_ALTERNATE && p->layout == PE_GRID_HALF_PER_AXIS)
+        pe_not_applicable(err, "pair_order", "alternate", "by_axis, or another layout");
     if (sum > 65536)
         pe_invalid(err, "axes_dim", posenc_text("a sum of %.17g", sum), "at most 65536 channels together");
+}
+
+static void check_bases(const rope_nd *p, posenc_error *err)
+{
+    if (p->rope_theta != default_theta)
+        pe_not_applicable(err, "rope_theta", posenc_text("%.17g", p->rope_theta).s, "absent, or no axes_theta");
+    if (p->axes_theta.n != (size_t)axes(p))
+        pe_invalid(err, "axes_theta", posenc_text("%zu numbers", p->axes_theta.n), "%d, one an axis", axes(p));
 }
 
 static void check_places(const rope_nd *p, posenc_error *err)
@@ -181,17 +203,25 @@ static void check_places(const rope_nd *p, posenc_error *err)
         pe_invalid(err, "interpolation_scale", posenc_text("%zu numbers", p->interpolation_scale.n), "%d, one an axis", n);
 }
 
+/* The base of axis a and the parameter that says it. */
+static double theta(const rope_nd *p, int a) { return given(p, "axes_theta") ? p->axes_theta.v[a] : p->rope_theta; }
+
 /* Every frequency is a finite number of the request's dtype and, with float32, every angle is one of float32. */
 static void check_range(const posenc_request *r, posenc_error *err)
 {
     const rope_nd *p = r->params;
     const posenc_dtype dtype = (posenc_dtype)r->common.dtype;
     const double most = pe_dtype_largest(dtype);
-    if (1 / p->rope_theta > most)
-        pe_invalid(err, "rope_theta", posenc_text("%.17g", p->rope_theta),
-                   "at least %g, so that each frequency is a finite %s", 1 / most, posenc_dtype_name(dtype));
-    else if (p->compute_dtype == FLOAT32 && (p->rope_theta < 1e-12 || p->rope_theta > 1e36))
-        pe_invalid(err, "rope_theta", posenc_text("%.17g", p->rope_theta), "1e-12 .. 1e36 with compute_dtype=float32");
+    const bool list = given(p, "axes_theta");
+    for (int a = 0; a < (list ? axes(p) : 1); a++) {
+        const char *name = list ? posenc_text("axes_theta[%d]", a).s : "rope_theta";
+        const double base = theta(p, a);
+        if (1 / base > most)
+            pe_invalid(err, name, posenc_text("%.17g", base), "at least %g, so that each frequency is a finite %s", 1 / most,
+                       posenc_dtype_name(dtype));
+        else if (p->compute_dtype == FLOAT32 && (base < 1e-12 || base > 1e36))
+            pe_invalid(err, name, posenc_text("%.17g", base), "1e-12 .. 1e36 with compute_dtype=float32");
+    }
 }
 
 static posenc_status check(posenc_request *r, posenc_error *err)
@@ -201,6 +231,8 @@ static posenc_status check(posenc_request *r, posenc_error *err)
         derive_axes(r, err);
     if (!err->n)
         check_axes(p, err);
+    if (!err->n && given(p, "axes_theta"))
+        check_bases(p, err);
     if (!err->n)
         check_places(p, err);
     if (!err->n)
@@ -272,17 +304,21 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 {
     const rope_nd *p = r->params;
     posenc_tensor *inv_freq = pe_tensor(out, "inv_freq"), *cosines = pe_tensor(out, "cos"), *sines = pe_tensor(out, "sin");
-    const pe_bands b = { .kind = PE_BAND_THETA, .theta = p->rope_theta };
     const bool single = p->compute_dtype == FLOAT32;
     posenc_status st = PE_OK;
     pe_dd *w = malloc(scratch(p)), at[PE_ROTARY_AXES];
     pe_grid_axis x[PE_ROTARY_AXES] = { { 0 } };
-    pe_rotary t = { .layout = (pe_grid_layout)p->layout, .naxes = axes(p), .single = single, .pace = { .ctx = ctx } };
+    pe_rotary t = { .layout = (pe_grid_layout)p->layout,
+                    .naxes = axes(p),
+                    .alternate = p->pair_order == PE_GRID_ALTERNATE,
+                    .single = single,
+                    .pace = { .ctx = ctx } };
     if (!w)
         return pe_no_memory("memory", err);
 
     size_t made = 0;
     for (int a = 0; a < axes(p) && !st; made += t.pairs[a++]) {
+        const pe_bands b = { .kind = PE_BAND_THETA, .theta = theta(p, a) };
         t.pairs[a] = pairs_of(p, a);
         t.w[a] = w + made;
         x[a] = grid(p) ? axis(p, a) : x[a];
@@ -310,7 +346,8 @@ const posenc_encoding pe_rope_nd = {
     .title = "rotary positions on several axes",
     .source = "Black Forest Labs 2024, FLUX.1, EmbedND; diffusers FluxPosEmbed, get_3d_rotary_pos_embed",
     .formula = "axis a has axes_dim[a] channels, the axes one after the other (of a grid: time, height, width);\n"
-               "its pair j turns by coordinate / interpolation_scale[a] * rope_theta^(-2j / axes_dim[a])",
+               "its pair j turns by coordinate / interpolation_scale[a] * rope_theta^(-2j / axes_dim[a])\n"
+               "pair_order=alternate: pair 0 of each axis, then pair 1 of each axis, ...; axes_theta: a base for each axis",
     .example = "axes_dim=4,6,6&temporal_size=2&height=3&width=4",
     .revision = 1,
     .input = PE_NO_INPUT,

@@ -8,13 +8,16 @@
  *
  * Source: get_vision_interpolation_indices_and_weights of HuggingFace transformers (vision_utils.py; Qwen3-VL, Kimi-VL),
  * which forms places in float32; here they are exact quotients. Unlike torch, places before the first row keep their
- * fraction: both taps are row 0 and the weights still sum to 1. */
+ * fraction: both taps are row 0 and the weights still sum to 1; with padding=zeros the tap that is not there has weight 0.
+ */
 #include "sequence/resample.h"
 
 /* ---- rows ---- */
 
 enum { BILINEAR, BICUBIC };
 static const char *const modes[] = { "bilinear", "bicubic", NULL };
+enum { BORDER, ZEROS };
+static const char *const paddings[] = { "border", "zeros", NULL };
 enum { MOST_SIDE = 1 << 15 };
 
 typedef struct vision_interpolation {
@@ -24,6 +27,7 @@ typedef struct vision_interpolation {
     int mode;
     bool align_corners;
     int64_t spatial_merge_size;
+    int padding;
 } vision_interpolation;
 
 static const posenc_param rows[] = {
@@ -35,11 +39,13 @@ static const posenc_param rows[] = {
     { PE_BOOL(vision_interpolation, align_corners), .doc = "end patches are end rows (Qwen3-VL: true)" },
     { PE_INT(vision_interpolation, spatial_merge_size), .def = 1, .min = 1, .max = MOST_SIDE,
       .doc = "patches in blocks of this side, one block after the other; 1: row by row" },
+    { PE_ENUM(vision_interpolation, padding), .names = paddings, .def = BORDER,
+      .doc = "taps beyond the grid: the rows at its border (torch's interpolate), or weight 0 (grid_sample with zeros)" },
 };
 
 static const posenc_output outputs[] = {
     { "indices", "[sum of T H W, 4 or 16]", "rows of the learned table", "int64" },
-    { "weights", "[sum of T H W, 4 or 16]", "their weights, which sum to 1", NULL },
+    { "weights", "[sum of T H W, 4 or 16]", "their weights; with padding=border they sum to 1", NULL },
 };
 
 /* ---- check ---- */
@@ -111,6 +117,9 @@ static void axis_taps(const vision_interpolation *p, int64_t n, int64_t i, int64
         weight[0] = 1 - t;
         weight[1] = t;
     }
+    for (int k = 0; k < taps(p) && p->padding == ZEROS; k++)
+        if (index[k] != first + k)
+            weight[k] = 0;
 }
 
 static void patch(const vision_interpolation *p, int64_t n, int64_t within, int64_t *index, double *weight)
@@ -161,7 +170,8 @@ const posenc_encoding pe_vision_interpolation = {
     .formula =
         "place of patch i of n on a side s: (i + 1/2) s/n - 1/2, or i (s - 1)/(n - 1) with align_corners;\n"
         "bilinear: rows floor, floor + 1, weights 1 - t, t; bicubic: floor - 1 .. floor + 2, Keys' kernel, a = -0.75;\n"
-        "rows cut to 0 .. s-1; indices = row * num_grid_per_side + column, weights = product of both axes",
+        "rows cut to 0 .. s-1 (padding=zeros: with weight 0); indices = row * num_grid_per_side + column, weights = product "
+        "of both axes",
     .example = "grid_thw=[[1,2,3]]&num_grid_per_side=4",
     .revision = 1,
     .input = PE_NO_INPUT,

@@ -12,6 +12,7 @@
  * number of patches stays and the new grid is square (8x32 to 16x16), which mixes up rows and columns; here that is
  * resampled. */
 #include "sequence/resample.h"
+#include "sequence/sines.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,6 +33,7 @@ typedef struct vit_resize {
     bool antialias;
     double interpolate_offset;
     int64_t image_height, image_width, patch_size;
+    int compute_dtype;
     double resolved[2][2]; /* what new_size and old_size point to where they were derived */
     int64_t to[2], from[2];
 } vit_resize;
@@ -56,6 +58,9 @@ static const posenc_param rows[] = {
     { PE_INT(vit_resize, image_width), .flags = PE_OPTIONAL, .min = 1, .max = PE_RESAMPLE_MAX, .doc = "pixels" },
     { PE_INT(vit_resize, patch_size), .flags = PE_OPTIONAL, .min = 1, .max = PE_RESAMPLE_MAX,
       .doc = "pixels a patch, a remainder of pixels is dropped" },
+    { PE_ENUM(vit_resize, compute_dtype), .names = pe_compute_dtypes, .def = PE_COMPUTE_FLOAT64,
+      .doc = "of a nearest kernel: float64: the exact row; float32: step and place are rounded as torch has them, which is "
+             "now and then the row beside" },
 };
 
 static const posenc_output outputs[] = {
@@ -170,6 +175,7 @@ static pe_resample axis(const vit_resize *p, int i)
                           .to = p->to[i],
                           .kernel = kernels[p->interpolation],
                           .antialias = p->antialias,
+                          .single = p->compute_dtype == PE_COMPUTE_FLOAT32,
                           .a = p->antialias ? pe_cubic_pil : pe_cubic_torch,
                           .sampled = p->interpolate_offset > 0 ? (double)p->to[i] + p->interpolate_offset : 0 };
 }
@@ -182,6 +188,8 @@ static posenc_status check(posenc_request *r, posenc_error *err)
         p->antialias = smooth;
     if (p->antialias && !smooth)
         pe_not_applicable(err, "antialias", "true", "false with interpolation=%s", interpolations[p->interpolation]);
+    if (smooth && p->compute_dtype != PE_COMPUTE_FLOAT64)
+        pe_not_applicable(err, "compute_dtype", pe_compute_dtypes[p->compute_dtype], "float64, or a nearest kernel");
     if (p->interpolate_offset >= 1)
         pe_invalid(err, "interpolate_offset", posenc_text("%.17g", p->interpolate_offset), "0 or more, and below 1");
     const bool sized = check_new_size(r, err);

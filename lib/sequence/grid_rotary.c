@@ -13,6 +13,7 @@ const char *const pe_grid_indexes[] = { "ij", "xy", NULL };
 const char *const pe_grid_rotary_layouts[] = {
     "half", "interleaved", "half_unduplicated", "interleaved_unduplicated", "half_per_axis", NULL
 };
+const char *const pe_grid_pair_orders[] = { "by_axis", "alternate", NULL };
 
 static pe_dd plain(double v) { return (pe_dd){ v, 0 }; }
 /* ---- coordinates ---- */
@@ -196,7 +197,7 @@ size_t pe_rotary_width(pe_grid_layout layout, size_t pairs) { return doubled(lay
 
 uint64_t pe_rotary_scratch(pe_grid_layout layout, size_t pairs)
 {
-    return (3 * pairs + pe_rotary_width(layout, pairs)) * sizeof(double);
+    return (4 * pairs + pe_rotary_width(layout, pairs)) * sizeof(double);
 }
 
 double pe_rotary_ns(pe_grid_layout layout, size_t pairs, double rows)
@@ -210,7 +211,8 @@ void pe_rotary_memory(pe_rotary *t, void *memory)
     t->angle = memory;
     t->sine = t->angle + pairs;
     t->cosine = t->sine + pairs;
-    t->spread = t->cosine + pairs;
+    t->turns = t->cosine + pairs;
+    t->spread = t->turns + pairs;
 }
 
 /* The pairs of one axis, whose first is pair `first` of the row. */
@@ -253,6 +255,18 @@ posenc_status pe_rotary_row(pe_rotary *t, const pe_dd *coordinate)
     return pe_pace_add(&t->pace, 60 + 8 * (int64_t)first);
 }
 
+/* One value a pair in the order of the row. */
+static const double *in_order(pe_rotary *t, const double *v)
+{
+    if (!t->alternate)
+        return v;
+    const size_t axes = (size_t)t->naxes, n = t->pairs[0];
+    for (size_t a = 0; a < axes; a++)
+        for (size_t j = 0; j < n; j++)
+            t->turns[j * axes + a] = v[a * n + j];
+    return t->turns;
+}
+
 /* The layout's row of one value a pair. */
 static const double *spread(pe_rotary *t, const double *v)
 {
@@ -292,9 +306,9 @@ void pe_rotary_put(pe_rotary *t, int64_t index, posenc_tensor *angles, posenc_te
 {
     const size_t pairs = pe_rotary_pairs(t), width = pe_rotary_width(t->layout, pairs);
     if (angles)
-        put_row(angles, index, t->angle, pairs);
-    put_row(cosines, index, spread(t, t->cosine), width);
-    put_row(sines, index, spread(t, t->sine), width);
+        put_row(angles, index, in_order(t, t->angle), pairs);
+    put_row(cosines, index, spread(t, in_order(t, t->cosine)), width);
+    put_row(sines, index, spread(t, in_order(t, t->sine)), width);
 }
 
 /* ---- rules ---- */

@@ -2,8 +2,9 @@
  *
  *     angle[n][j] = coordinate of row n on the axis of pair j * w[j]        j = 0 .. pairs - 1
  *
- * The pairs of the first axis come first, then those of the second, ... What rope_2d, rope_nd, rope_2d_mixed and
- * fourier_grid share. Coordinates, frequencies and angles are double-double. Pure functions; any thread. */
+ * The pairs of the first axis come first, then those of the second, ..., unless the axes alternate. What rope_2d, rope_nd,
+ * rope_2d_mixed and fourier_grid share. Coordinates, frequencies and angles are double-double. Pure functions; any thread.
+ */
 #ifndef PE_GRID_ROTARY_H
 #define PE_GRID_ROTARY_H
 
@@ -75,6 +76,9 @@ typedef enum pe_grid_layout {
     PE_GRID_HALF_PER_AXIS             /* each axis has a `half` of its own, one after the other */
 } pe_grid_layout;
 extern const char *const pe_grid_rotary_layouts[];
+/* All pairs of an axis before those of the next, or one of each axis in turn; in the order of pe_grid_pair_orders. */
+enum { PE_GRID_BY_AXIS, PE_GRID_ALTERNATE };
+extern const char *const pe_grid_pair_orders[];
 
 enum { PE_ROTARY_AXES = 8 };
 
@@ -83,9 +87,11 @@ typedef struct pe_rotary {
     int naxes;
     size_t pairs[PE_ROTARY_AXES];   /* of each axis */
     const pe_dd *w[PE_ROTARY_AXES]; /* (pairs[a]) */
+    bool alternate;                 /* the pairs of the axes, as many each, take turns in the row */
     bool single;                    /* coordinate, angle, sine and cosine are each rounded to float32, as float32 peers do */
     pe_pace pace;
     double *angle, *sine, *cosine; /* (all pairs) of the row made last */
+    double *turns;                 /* (all pairs), those of the row in turn */
     double *spread;                /* (width) */
     pe_dd last[PE_ROTARY_AXES];    /* its coordinates: what has not changed is not computed again */
     bool started;

@@ -53,6 +53,11 @@ void pe_cubic_weights(double t, double a, double weight[PE_CUBIC_TAPS])
 static int64_t nearest(const pe_resample *r, int64_t j)
 {
     const bool exact = r->kernel == PE_KERNEL_NEAREST_EXACT;
+    const double from = (double)r->from, to = r->sampled > 0 ? r->sampled : (double)r->to;
+    if (r->single) { /* torch multiplies j + 1/2, but not j, in double */
+        const float step = (float)(from / to), place = exact ? (float)(((double)j + 0.5) * (double)step) : (float)j * step;
+        return smaller((int64_t)place, r->from - 1);
+    }
     double rest;
     int64_t i = r->sampled > 0 ? (int64_t)floor(((double)j + (exact ? 0.5 : 0)) * (double)r->from / r->sampled)
                                : divide((2 * j + exact) * r->from, 2 * r->to, &rest);

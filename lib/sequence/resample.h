@@ -31,6 +31,7 @@ typedef struct pe_resample {
                        step < 1, so that cubic has another coefficient and other ends than without */
     double a;       /* of cubic, at most 0 */
     double sampled; /* 0, or the length whose step is taken: torch's scale_factor * from. At least `to` */
+    bool single;    /* nearest and nearest-exact: step and place are each rounded to float32, as torch has them */
     const double *places; /* NULL, or (to) the places themselves, for the linear kernel without antialias */
 } pe_resample;
 

@@ -26,6 +26,17 @@ START_TEST(side_by_side)
 }
 END_TEST
 
+/* What DetrLearnedPositionEmbedding gives for 3 rows and 2 columns with these rows of its tables. */
+START_TEST(detr)
+{
+    static const float want[6][3] = { { 1, -1, 10 }, { 2, -2, 10 }, { 1, -1, 20 },
+                                      { 2, -2, 20 }, { 1, -1, 30 }, { 2, -2, 30 } };
+    posenc_answer a = answer_of(W0 "&" W1 "&order=fast_first");
+    ck_assert_mem_eq(a.result.tensor[0].data, want, sizeof want);
+    posenc_answer_fini(&a);
+}
+END_TEST
+
 /* HuggingFace's own shapes, and lists that repeat what the weights say. */
 START_TEST(spellings)
 {
@@ -68,6 +79,7 @@ Suite *axial_suite(void)
     Suite *s = suite_create("axial");
     TCase *t = tcase_create("axial");
     tcase_add_test(t, side_by_side);
+    tcase_add_test(t, detr);
     tcase_add_test(t, spellings);
     tcase_add_loop_test(t, bad_input, 0, (int)LEN(bad));
     suite_add_tcase(s, t);

@@ -37,6 +37,8 @@ static const struct {
     { "boxes=[0.1,0.2,0.3,0.4]&order=yxwh", 4, { 0.2, 0.1, 0.3, 0.4 } },
     { "boxes=[0.1,0.2,0.3,0.4]&order=as_given", 4, { 0.1, 0.2, 0.3, 0.4 } },
     { "boxes=[-0.1,0.2,1.3]", 3, { -0.1, 0.2, 1.3 } },
+    { "boxes=[-0.1,0.2,1.3]&order=yx", 3, { 0.2, -0.1, 1.3 } }, /* transformers, encode_sinusoidal_position_embedding */
+    { "boxes=[0.1,0.2,0.3,0.4,0.5]&order=yx", 5, { 0.2, 0.1, 0.3, 0.4, 0.5 } },
     { "boxes=[0.7]", 1, { 0.7 } },
     { "boxes=[0,1,2,3,4,5]", 6, { 0, 1, 2, 3, 4, 5 } },
 };
@@ -167,7 +169,7 @@ END_TEST
 static const refusal bad[] = {
     { "", "boxes" },
     { "boxes=0.5", "boxes" },
-    { "boxes=[[0.1,0.2,0.3]]&order=yx", "boxes" },
+    { "boxes=[[0.1]]&order=yx", "boxes" },
     { "boxes=[[0.1,0.2]]&order=yxwh", "boxes" },
     { "boxes=[[0.1,2e9]]", "boxes[0][1]" },
     { "boxes=[0.1,0.2]&num_pos_feats=5", "num_pos_feats" },

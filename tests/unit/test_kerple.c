@@ -22,6 +22,46 @@ START_TEST(logarithm)
 }
 END_TEST
 
+/* What NeMo's KERPLERelativePositionEmbedding gives in float64 with these b, a and p; queries are the last two of four. */
+START_TEST(nemo)
+{
+    static const double want[2][7] = { { -0.15136663780680398, -0.11157177565710488, 0, -0.11157177565710488,
+                                         -0.17988950632669001, -0.15136663780680398, -0.11157177565710488 },
+                                       { -3.0671142908615847, -1.6479184330021646, 0, -1.6479184330021646,
+                                         -4.0294267912926003, -3.0671142908615847, -1.6479184330021646 } };
+    posenc_answer r = answer_of("variant=log&query_length=2&key_length=4&p=0.5,1.5&a=0.25,2&distance_power=0.5,1.75&eps=0&"
+                                "bidirectional=true&dtype=float64"),
+                  causal = answer_of("variant=log&query_length=2&key_length=4&p=0.5,1.5&a=0.25,2&distance_power=0.5,1.75&"
+                                     "dtype=float64"),
+                  clamped = answer_of("variant=log&query_length=1&key_length=4&p=1&a=1&distance_power=7&dtype=float64");
+    for (int h = 0; h < 2; h++) {
+        for (int i = 0; i < 7; i++)
+            ck_assert_double_eq_tol(nth(&r, 0, h * 8 + i), want[h][i], 1e-15);
+        ck_assert(nth(&causal, 0, h * 8 + 2) == 0 && nth(&causal, 0, h * 8 + 3) == 0);
+        ck_assert(nth(&causal, 0, h * 8) == nth(&r, 0, h * 8));
+    }
+    ck_assert_double_eq_tol(nth(&clamped, 0, 0), -log1p(9), 1e-15);
+    posenc_answer_fini(&r);
+    posenc_answer_fini(&causal);
+    posenc_answer_fini(&clamped);
+}
+END_TEST
+
+/* Both sides of every kernel, and more queries than keys. */
+START_TEST(bidirectional)
+{
+    posenc_answer r = answer_of("variant=power&query_length=5&key_length=3&bias_p=1.5&wei_a=0.25&bidirectional=true&"
+                                "dtype=float64");
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < 3; j++) {
+            const double d = abs(i - 2 - j);
+            ck_assert_double_eq_tol(nth(&r, 0, i * 3 + j), -pow(d, 1.5), 1e-14);
+            ck_assert_double_eq_tol(nth(&r, 1, i * 3 + j), exp(-0.25 * d), 1e-15);
+        }
+    posenc_answer_fini(&r);
+}
+END_TEST
+
 /* Powers over 2 count as 2, parameters below eps as eps; the weight is 1 at distance 0 and for later keys. */
 START_TEST(powers_and_weights)
 {
@@ -151,6 +191,8 @@ Suite *kerple_suite(void)
     TCase *t = tcase_create("kerple");
     tcase_add_test(t, logarithm);
     tcase_add_test(t, powers_and_weights);
+    tcase_add_test(t, nemo);
+    tcase_add_test(t, bidirectional);
     tcase_add_test(t, parts);
     tcase_add_test(t, scores);
     tcase_add_test(t, slopes);

@@ -122,6 +122,27 @@ START_TEST(nearest_leans_left) /* 3 -> 5: 0 0 1 1 2, where nearest-exact has 0 0
 END_TEST
 
 /* Where a weight is 0 it does not touch the result, and the ends of a grid of quotients are hit exactly. */
+/* torch.nn.functional.interpolate, whose step is a float32, takes the row before at these places: 2 -> 82 row 41, and
+ * 2 -> 41 row 20 with nearest-exact. */
+START_TEST(nearest_as_torch)
+{
+    static const struct {
+        const char *method;
+        int rows, place;
+    } cases[] = { { "nearest", 82, 41 }, { "nearest-exact", 41, 20 } };
+    for (size_t i = 0; i < 2; i++)
+        for (int single = 0; single < 2; single++) {
+            char query[200];
+            snprintf(query, sizeof query, "table=[[0],[1]]&new_length=%d&method=%s&compute_dtype=%s", cases[i].rows,
+                     cases[i].method, single ? "float32" : "float64");
+            posenc_answer a = ask("learned_extend", query);
+            for (int k = 0; k < cases[i].rows; k++)
+                ck_assert(at(&a, k) == (k >= cases[i].place + single));
+            posenc_answer_fini(&a);
+        }
+}
+END_TEST
+
 START_TEST(exact_places)
 {
     posenc_answer a = extended(50, "new_length=99&align_corners=true&method=cubic");
@@ -384,6 +405,7 @@ END_TEST
 
 static const refusal bad[] = {
     { "new_length=4", "table" },
+    { "table=[[1,2],[3,4]]&new_length=4&compute_dtype=float32", "compute_dtype" },
     { "table=[[1,2],[3,4]]", "new_length" },
     { "table=[[1,2],[3,4]]&new_length=0", "new_length" },
     { "table=[[1,2],[3,4]]&new_length=99999999999", "new_length" },
@@ -430,6 +452,7 @@ Suite *learned_extend_suite(void)
     tcase_add_loop_test(t, interpolation, 0, (int)LEN(lengths));
     tcase_add_test(t, bert_ends);
     tcase_add_test(t, nearest_leans_left);
+    tcase_add_test(t, nearest_as_torch);
     tcase_add_test(t, exact_places);
     tcase_add_loop_test(t, splines_reproduce, 0, 9);
     tcase_add_test(t, spline_of_scipy);

@@ -131,6 +131,24 @@ END_TEST
 
 /* ---- presets ---- */
 
+/* What transformers' Kimi_K25VisionRotaryEmbedding gives for the patch in row 2, column 3 of a head of 8 channels. */
+START_TEST(alternate_pairs)
+{
+    static const double kimi[] = { 0.14112000167369843, 0.9092974066734314, 0.029995499178767204, 0.019998665899038315 };
+    posenc_answer a = answer_of("head_dim=8&height=3&width=4&axis_order=w_first&pair_order=alternate&compute_dtype=float32"),
+                  b = answer_of("head_dim=8&positions_xy=[[3,2]]&frequency_split=alternate&pair_order=alternate&"
+                                "layout=interleaved&dtype=float64");
+    for (int k = 0; k < 8; k++)
+        ck_assert(fabs(cell(&a, "sin", 11, k) - kimi[k % 4]) < 6e-8);
+    for (int j = 0; j < 4; j++) { /* NeoMME: the ladder of the head, its rungs in turn of row and column */
+        ck_assert(fabs(cell(&b, "angles", 0, j) - (j % 2 ? 3 : 2) * pow(10000, -j / 4.0)) < 1e-15);
+        ck_assert(fabs(cell(&b, "cos", 0, 2 * j) - cos(cell(&b, "angles", 0, j))) < 1e-15);
+        ck_assert(cell(&b, "cos", 0, 2 * j) == cell(&b, "cos", 0, 2 * j + 1));
+    }
+    posenc_answer_fini(&a);
+    posenc_answer_fini(&b);
+}
+END_TEST
 START_TEST(presets)
 {
     static const char *const same[][2] = {
@@ -315,6 +333,7 @@ END_TEST
 
 static const refusal bad[] = {
     { "height=2&width=2", "head_dim" },
+    { "head_dim=8&pair_order=alternate&layout=half_per_axis", "pair_order" },
     { "head_dim=6&height=2&width=2", "head_dim" },
     { "head_dim=0", "head_dim" },
     { "head_dim=8&height=2", "width" },
@@ -388,6 +407,7 @@ Suite *rope_2d_suite(void)
     tcase_add_loop_test(t, meaning_of_parameters, 0, (int)LEN(meanings));
     tcase_add_test(t, linear_bands);
     tcase_add_test(t, layouts);
+    tcase_add_test(t, alternate_pairs);
     tcase_add_test(t, presets);
     tcase_add_test(t, key_reads_back);
     tcase_add_test(t, llama4);

@@ -120,6 +120,26 @@ START_TEST(float32)
 }
 END_TEST
 
+/* What diffusers gives for the last place of a grid of 2 by 2 by 2: CosmosRotaryPosEmbed of 16 channels, rope_scale 2, 1, 4;
+ * LTXVideoRotaryPosEmbed of 12 channels at video coordinates 1/4, 1/4, 1/2, frequencies pi/2 and 10000 pi/2. */
+START_TEST(cosmos_and_ltx)
+{
+    static const double cosmos[] = { 0.8414709568023682, 0.07928674668073654,  0.006299563683569431, 0.0005000000237487257,
+                                     0.8414709568023682, 0.009999833069741726, 0.8414709568023682,   0.0024999973829835653 },
+                        ltx[] = { -0.7071067690849304,     -0.7071067690849304,     0,
+                                  -0.00029961924883536994, -0.00029961924883536994, 0 };
+    posenc_answer a = answer_of("axes_dim=8,4,4&axes_theta=25198.420997897465,10000,160000&temporal_size=2&height=2&width=2&"
+                                "layout=half&compute_dtype=float32"),
+                  b = answer_of("axes_dim=4,4,4&ids=[[-0.78539816339744828,-0.78539816339744828,0]]&rope_theta=1e-8&"
+                                "pair_order=alternate&dtype=float64");
+    for (int k = 0; k < 16; k++)
+        ck_assert(fabs(cell(&a, SIN, 7, k) - cosmos[k % 8]) < 6e-8);
+    for (int k = 0; k < 12; k++)
+        ck_assert(fabs(cell(&b, SIN, 0, k) - ltx[k / 2]) < 1e-3); /* their angle of 7854 is a float32 */
+    posenc_answer_fini(&a);
+    posenc_answer_fini(&b);
+}
+END_TEST
 START_TEST(without_places)
 {
     posenc_answer a = answer_of("axes_dim=2,4&rope_theta=16&dtype=float64"), b = answer_of(strchr(a.request.key, ' ') + 1),
@@ -141,6 +161,12 @@ static const refusal bad[] = {
     { "head_dim=16&ids=[[1]]", "axes_dim" },
     { "head_dim=24&temporal_size=1&height=1&width=1", "head_dim" },
     { "head_dim=6&height=1&width=1", "head_dim" },
+    { "axes_dim=4,4&axes_theta=100", "axes_theta" },
+    { "axes_dim=4,4&axes_theta=100,100&rope_theta=7", "rope_theta" },
+    { "axes_dim=4,4&axes_theta=100,1e-13&compute_dtype=float32", "axes_theta[1]" },
+    { "axes_dim=4,4&axes_theta=100,1e-9&dtype=float16", "axes_theta[1]" },
+    { "axes_dim=4,6&pair_order=alternate", "axes_dim[1]" },
+    { "axes_dim=4,4&pair_order=alternate&layout=half_per_axis", "pair_order" },
     { "axes_dim=4,5", "axes_dim[1]" },
     { "axes_dim=4,2.5", "axes_dim[1] head_dim" },
     { "axes_dim=0,2", "axes_dim[0]" },
@@ -190,6 +216,7 @@ Suite *rope_nd_suite(void)
     tcase_add_test(t, split_of_the_head);
     tcase_add_test(t, scales_and_layouts);
     tcase_add_test(t, float32);
+    tcase_add_test(t, cosmos_and_ltx);
     tcase_add_test(t, without_places);
     tcase_add_loop_test(t, bad_input, 0, (int)LEN(bad));
     tcase_add_test(t, too_large);

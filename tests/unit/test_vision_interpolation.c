@@ -80,6 +80,30 @@ START_TEST(first_patch)
 }
 END_TEST
 
+/* transformers' function with padding="zeros" on a grid of 2 rows of 4 patches over a side of 2. */
+START_TEST(zeros_beyond_the_grid)
+{
+    static const double sums[] = { 0.75, 1, 1, 0.75, 0.75, 1, 1, 0.75 };
+    posenc_answer a = ask("vision_interpolation",
+                                "grid_thw=[[1,2,4]]&num_grid_per_side=2&padding=zeros&dtype=float64");
+    const posenc_tensor *weight = &a.result.tensor[1];
+    const int64_t *index = a.result.tensor[0].data;
+    const int64_t first[] = { 0, 0, 2, 2 };
+    const double of_first[] = { 0, 0.75, 0, 0 };
+    for (int k = 0; k < 4; k++) {
+        ck_assert_int_eq(index[k], first[k]);
+        ck_assert(posenc_tensor_get(weight, k) == of_first[k]);
+    }
+    for (int i = 0; i < 8; i++) {
+        double sum = 0;
+        for (int k = 0; k < 4; k++)
+            sum += posenc_tensor_get(weight, i * 4 + k);
+        ck_assert(sum == sums[i]);
+    }
+    posenc_answer_fini(&a);
+}
+END_TEST
+
 START_TEST(merged_blocks)
 {
     static const int order[] = { 0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, 12, 13, 18, 19, 14, 15, 20, 21, 16, 17, 22, 23 };
@@ -121,6 +145,7 @@ Suite *vision_interpolation_suite(void)
     tcase_add_loop_test(t, as_dense, 0, (int)LEN(grids));
     tcase_add_test(t, corners);
     tcase_add_test(t, first_patch);
+    tcase_add_test(t, zeros_beyond_the_grid);
     tcase_add_test(t, merged_blocks);
     tcase_add_loop_test(t, bad_input, 0, (int)LEN(bad));
     suite_add_tcase(s, t);

@@ -145,6 +145,16 @@ START_TEST(nearest)
 }
 END_TEST
 
+START_TEST(nearest_as_torch) /* its step is a float32: column 41 of 82 over 2 is still the first */
+{
+    posenc_answer a = answer_of("posemb=[[[0],[1]]]&new_size=1,82&interpolation=nearest&compute_dtype=float32"),
+                  b = answer_of("posemb=[[[0],[1]]]&new_size=1,82&interpolation=nearest");
+    ck_assert(at(&a, 41) == 0 && at(&a, 42) == 1 && at(&b, 40) == 0 && at(&b, 41) == 1);
+    posenc_answer_fini(&a);
+    posenc_answer_fini(&b);
+}
+END_TEST
+
 /* timm returns 8x32 untouched when 16x16 is asked, because the number of patches agrees. */
 START_TEST(same_number_of_patches)
 {
@@ -251,6 +261,7 @@ END_TEST
 
 static const refusal bad[] = {
     { "new_size=2,2", "posemb" },
+    { "posemb=[[[1],[2]]]&new_size=2,2&compute_dtype=float32", "compute_dtype" },
     { "posemb=[[1],[2],[3],[4],[5]]", "new_size" },
     { "posemb=[[1],[2],[3],[4],[5]]&new_size=2", "new_size" },
     { "posemb=[[1],[2],[3],[4],[5]]&new_size=2,2,2", "new_size" },
@@ -287,6 +298,7 @@ Suite *vit_resize_suite(void)
     tcase_add_loop_test(t, kernels, 0, (int)LEN(grids));
     tcase_add_test(t, pillow_weights);
     tcase_add_test(t, nearest);
+    tcase_add_test(t, nearest_as_torch);
     tcase_add_test(t, same_number_of_patches);
     tcase_add_test(t, antialias_matters_upwards);
     tcase_add_test(t, offset_matters);
