@@ -50,8 +50,6 @@ bool pe_tensor_shaped(const posenc_tensor *t, int rank, const int64_t *shape, co
 /* Whole numbers in min .. max; `words` says which: "0 or 1". */
 bool pe_tensor_integers(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err);
 bool pe_tensor_within(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err);
-/* Every element as float64 into `out` (posenc_tensor_count). */
-void pe_tensor_doubles(const posenc_tensor *t, double *out);
 
 /* For `shape`: appends an output tensor. The product of the sizes is checked; LIMIT on overflow.
  *   pe_output(out, "table", dtype, 2, (int64_t[]){ n, d }, err) */

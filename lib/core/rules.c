@@ -93,9 +93,3 @@ bool pe_tensor_within(const posenc_tensor *t, double min, double max, const char
 {
     return tensor_values(t, min, max, false, words, err);
 }
-
-void pe_tensor_doubles(const posenc_tensor *t, double *out)
-{
-    for (int64_t i = 0, n = posenc_tensor_count(t); i < n; i++)
-        out[i] = posenc_tensor_get(t, i);
-}

@@ -342,10 +342,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 
     posenc_status st = PE_OK;
     if (pe_given(r, "projection")) {
-        pe_tensor_doubles(&p->projection, projection);
         w.projection = projection;
         w.row = projection + posenc_tensor_count(&p->projection);
-        st = pe_pace_add(&w.pace, 2 * posenc_tensor_count(&p->projection));
+        st = pe_read_doubles(&p->projection, projection, &w.pace);
     }
     double factor = p->scale;
     if (!st && projects(r))

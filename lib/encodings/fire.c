@@ -7,6 +7,7 @@
  * Source: Li et al. 2024, arXiv:2310.04418, section 3; for the threshold's multiplier, eps beside psi and |c v|
  * FIRE.forward of mcleish7/arithmetic, whose training draws random sorted positions: give them as `positions`. */
 #include "core/elementary.h"
+#include "core/store.h"
 #include "sequence/pairs.h"
 
 #include <math.h>

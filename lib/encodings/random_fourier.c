@@ -19,6 +19,7 @@
  * diffusers' set_W_to_weight says under which name a model keeps the matrix; it changes no number and is no parameter. */
 #include "core/elementary.h"
 #include "core/random.h"
+#include "core/store.h"
 #include "sequence/features.h"
 #include "sequence/sines.h"
 
@@ -559,9 +560,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         const pe_ladder l = { .gain = pe_two_pi, .top = 1, .bottom = p->sigma, .steps = { (double)w.m, 0 } };
         st = w.single ? ladder32(&w) : pe_frequencies(&l, w.m, w.ladder, ctx);
     } else if (t) {
-        pe_tensor_doubles(t, matrix);
         w.matrix = matrix;
-        st = pe_pace_add(&w.pace, 2 * posenc_tensor_count(t));
+        st = pe_read_doubles(t, matrix, &w.pace);
     } else if (p->mode == GAUSSIAN) {
         double *drawn = pe_tensor(out, matrix_name(w.s))->data;
         st = pe_features_draw((uint64_t)p->seed, 0, w.s == COORDS ? p->sigma : p->scale, w.in * w.m, drawn, &w.pace);

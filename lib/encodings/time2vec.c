@@ -149,10 +149,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         .row = reals + 2 * d,
         .pace = { .ctx = ctx },
     };
-    pe_tensor_doubles(&p->w, w.w);
-    pe_tensor_doubles(&p->b, w.b);
-
-    posenc_status st = PE_OK;
+    posenc_status st = pe_read_doubles(&p->w, w.w, &w.pace);
+    if (!st)
+        st = pe_read_doubles(&p->b, w.b, &w.pace);
     for (int64_t i = 0; i < n && !st; i++) {
         st = make_row(&w, pe_times_next(&time));
         if (!st)

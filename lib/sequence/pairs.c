@@ -24,17 +24,4 @@ posenc_status pe_pairs_fill(const pe_pairs *p, const posenc_tensor *dst, int64_t
     return st;
 }
 
-posenc_status pe_read_doubles(const posenc_tensor *t, double *out, pe_pace *pace)
-{
-    enum { CHUNK = 1 << 16 };
-    posenc_status st = PE_OK;
-    for (int64_t first = 0, n = posenc_tensor_count(t); first < n && !st; first += CHUNK) {
-        const int64_t m = n - first < CHUNK ? n - first : CHUNK;
-        for (int64_t i = first; i < first + m; i++)
-            out[i] = posenc_tensor_get(t, i);
-        st = pe_pace_add(pace, 4 * m);
-    }
-    return st;
-}
-
 double pe_largest(posenc_dtype dtype) { return dtype == PE_float16 ? 65504 : dtype == PE_float64 ? 1e300 : 3e38; }

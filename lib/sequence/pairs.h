@@ -34,9 +34,6 @@ uint64_t pe_pairs_scratch(const pe_pairs *p, posenc_dtype dtype);
 posenc_status pe_pairs_fill(const pe_pairs *p, const posenc_tensor *dst, int64_t index, const double *curve, void *narrow,
                             pe_pace *pace);
 
-/* Every element as float64 into `out` (posenc_tensor_count): pe_tensor_doubles of what may be large. */
-posenc_status pe_read_doubles(const posenc_tensor *t, double *out, pe_pace *pace);
-
 /* The largest finite value that is safe to round to the dtype. */
 double pe_largest(posenc_dtype dtype);
 

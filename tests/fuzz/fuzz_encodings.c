@@ -169,11 +169,21 @@ static size_t put_tensor(bytes *b, const posenc_param *r, unsigned rank, char *o
 static size_t put_packed(bytes *b, char *out)
 {
     static const char *const dtypes[] = { "float32", "float64", "float16", "int64", "int32", "uint8", "bfloat16", "bool" };
-    static const char *const shapes[] = { "[0]",   "[0,4]", "[4,0]", "[1,0,4]", "[2]",
-                                          "[1,2]", "[2,1]", "[]",    "[2,2]",   "[1,1,2]" };
+    static const char *const shapes[] = { "[0]",
+                                          "[0,4]",
+                                          "[4,0]",
+                                          "[1,0,4]",
+                                          "[2]",
+                                          "[1,2]",
+                                          "[2,1]",
+                                          "[]",
+                                          "[1099511627776,0]",
+                                          "[0,1099511627776]",
+                                          "[2,2]",
+                                          "[1099511627776,0,3]" };
     static const char *const data[] = { "",     "AAAAAAAAAAA=", "AAAAAAAAAAAAAAAAAAAAAA==", "AQAAAAAAAAA=", "AAA=",
                                         "AIA/", "AACAPwAAAEA=" };
-    const char *dtype = dtypes[below(b, 8)], *shape = shapes[below(b, 10)];
+    const char *dtype = dtypes[below(b, 8)], *shape = shapes[below(b, 12)];
     return (size_t)sprintf(out, "{\"dtype\":\"%s\",\"shape\":%s,\"data\":\"%s\"}", dtype, shape, data[below(b, 7)]);
 }
 
