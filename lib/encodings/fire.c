@@ -212,6 +212,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     if ((st = read(&p->w1, &room, &net.w1, &pace)) || (st = read(&p->b1, &room, &net.b1, &pace)) ||
         (st = read(&p->w2, &room, &net.w2, &pace)) || (st = read(&p->b2, &room, &net.b2, &pace)))
         goto done;
+    if ((st = pe_pace_touch(&pace, dst->data, posenc_tensor_size(dst))))
+        goto done;
     net.hidden = take(&room, (size_t)p->mlp_width * BLOCK);
     net.psi = p->positions.n ? NULL : take(&room, (size_t)n);
     for (int64_t d = 0; net.psi && d < n && !st; d++) {

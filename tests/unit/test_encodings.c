@@ -95,6 +95,30 @@ START_TEST(counting_stops)
 }
 END_TEST
 
+/* Planes far apart: the pages of a result are made under the watch too, not all of them by its first row. */
+START_TEST(making_pages_stops)
+{
+    posenc_arena *a = posenc_arena_new(1 << 26);
+    posenc_request r;
+    posenc_error err = { 0 };
+    ck_assert_int_eq(posenc_request_init(&r, "detr_sine", a, &err), PE_OK);
+    posenc_request_parse(&r, "num_pos_feats=64&height=256&width=256", &err);
+    ck_assert_int_eq(posenc_resolve(&r, &err), PE_OK);
+    posenc_result out = r.shape;
+    const size_t size = posenc_tensor_size(&out.tensor[0]);
+    unsigned char *data = out.tensor[0].data = posenc_alloc(a, size);
+    memset(data, 0xa5, size);
+    int polls = 0;
+    posenc_context ctx = { .stop = stop_second, .user = &polls };
+    ck_assert_int_eq(posenc_compute(&r, &out, &ctx, &err), PE_CANCELLED);
+    size_t kept = size;
+    while (kept > size / 2 && data[kept - 1] == 0xa5)
+        kept--;
+    ck_assert_uint_eq(kept, size / 2);
+    posenc_arena_free(a);
+}
+END_TEST
+
 Suite *encodings_suite(void);
 Suite *encodings_suite(void)
 {
@@ -104,6 +128,7 @@ Suite *encodings_suite(void)
     tcase_add_loop_test(t, nothing_is_ignored, 0, (int)LEN(unused));
     tcase_add_loop_test(t, one_request_one_digest, 0, (int)LEN(spellings));
     tcase_add_loop_test(t, counting_stops, 0, (int)LEN(tokens));
+    tcase_add_test(t, making_pages_stops);
     suite_add_tcase(s, t);
     return s;
 }
