@@ -34,7 +34,7 @@ typedef struct pe_csr_options {
     int symmetrize, on_directed, self_loops, duplicate_edges;
     bool allow_negative;
     bool only_positive; /* the encoding has no row allow_negative, so that faults do not speak of it */
-    bool directed; /* a directed graph keeps its arcs: row u holds the targets of u; on_directed is not looked at */
+    bool directed;      /* a directed graph keeps its arcs: row u holds the targets of u; on_directed is not looked at */
 } pe_csr_options;
 
 /* One graph of the batch as an adjacency matrix: symmetric (both directions of every edge) but for a directed graph with

@@ -39,4 +39,18 @@ static inline posenc_status pe_pace_copy(pe_pace *p, void *to, const void *from,
     return st;
 }
 
+/* For loops that write here and there in a large result: makes its pages first, for the first byte written to a huge page
+ * clears two megabytes. All of `to` is written later. */
+static inline posenc_status pe_pace_touch(pe_pace *p, void *to, size_t size)
+{
+    enum { PAGE = 1 << 12, CHUNK = 1 << 18 };
+    posenc_status st = PE_OK;
+    for (size_t i = 0; i < size && !st; i += CHUNK) {
+        for (size_t k = i; k < size && k < i + CHUNK; k += PAGE)
+            ((char *)to)[k] = 0;
+        st = pe_pace_add(p, CHUNK / 2);
+    }
+    return st;
+}
+
 #endif

@@ -332,7 +332,7 @@ static const char *row_name(const void *list, size_t i)
 posenc_status posenc_unknown(const posenc_table *t, const posenc_table *also, const char *name, posenc_error *err)
 {
     two_tables tt = { t, also };
-    const char *near = posenc_nearest(name, row_name, &tt, t->nrows + (also ? also->nrows : 0));
+    const char *near = !*name ? NULL : posenc_nearest(name, row_name, &tt, t->nrows + (also ? also->nrows : 0));
     if (near)
         return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "did you mean %s?", near);
     char words[150] = "";
@@ -344,7 +344,7 @@ posenc_status posenc_unknown(const posenc_table *t, const posenc_table *also, co
         }
         used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i ? ", " : "", t->rows[i].name);
     }
-    return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "%s", words);
+    return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", *name ? name : "(empty)", "unknown name", "%s", words);
 }
 
 /* Edit distance, or `cap` when it is that or more. Names are short. */

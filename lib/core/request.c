@@ -254,7 +254,8 @@ posenc_status posenc_resolve(posenc_request *r, posenc_error *err)
         if (__builtin_add_overflow(size, posenc_tensor_size(&r->shape.tensor[i]), &size))
             return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "result", "over 2^64 bytes", "a smaller result");
     r->size = size;
-    e->cost(r, &r->cost);
+    if (size)
+        e->cost(r, &r->cost);
     return describe(r, err);
 }
 
@@ -269,7 +270,8 @@ posenc_status posenc_compute(const posenc_request *r, posenc_result *out, posenc
         return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "memory",
                            posenc_text("%llu bytes", (unsigned long long)r->cost.scratch).s,
                            "at most %llu bytes of scratch memory for one request", (unsigned long long)ctx->memory_limit);
-    st = r->encoding->compute(r, out, ctx, err);
+    /* nothing to fill: no loop need care that one axis may be 2^40 long where another is 0 */
+    st = r->size ? r->encoding->compute(r, out, ctx, err) : PE_OK;
     if (st && err && !err->n) /* a stop reported by a poll deep inside has no fault yet */
         posenc_fail(err, st, posenc_status_name(st), "request", "", "%s", posenc_status_meaning(st));
     return st;

@@ -56,6 +56,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
 {
     const attention_temperature *p = r->params;
     pe_positions_check(r, &p->at, true, err);
+    pe_positions_pad_tokens(r, &p->at, err);
     for (size_t i = 0; !err->n && pe_given(r, "positions") && i < p->at.positions.n; i++)
         if (p->at.positions.v[i] < 0)
             return pe_invalid(err, posenc_text("positions[%zu]", i).s, posenc_text("%.17g", p->at.positions.v[i]),
@@ -118,10 +119,10 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const attention_temperature *p = r->params;
     const posenc_tensor *scale = pe_tensor(out, "scale");
     const bool tokens = pe_positions_tokens(r, &p->at) != NULL;
-    const pe_source source = pe_positions_source(r, &p->at, tokens ? pe_tensor(out, "positions")->data : NULL);
     const size_t size = posenc_dtype_size(scale->dtype);
     pe_pace pace = { .ctx = ctx };
-    posenc_status st = PE_OK;
+    pe_source source;
+    posenc_status st = pe_positions_source(r, &p->at, tokens ? pe_tensor(out, "positions")->data : NULL, &pace, &source);
     (void)err;
     for (int64_t i = 0, n = pe_positions_count(r, &p->at); i < n && !st; i++) {
         const double v = scale_of(p, pe_position(&source, i));

@@ -121,9 +121,7 @@ static void check_source(const posenc_request *r, posenc_error *err)
     if (coords + times + positions > 1)
         pe_not_applicable(err, coords ? "coords" : "timestamps", "given with another source",
                           "one of positions, timestamps and coords");
-    if (pe_given(r, "padding_idx") && !pe_positions_tokens(r, &p->at))
-        pe_not_applicable(err, "padding_idx", posenc_text("%lld", (long long)p->at.padding_idx).s,
-                          "absent, or input_ids or attention_mask");
+    pe_positions_pad_tokens(r, &p->at, err);
     if (!coords)
         return;
     if (p->coords.rank == 0 || inputs(r) == 0)
@@ -369,7 +367,6 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const continuous_mlp *p = r->params;
     const layers l = layers_of(r);
     const posenc_tensor *dst = pe_tensor(out, "embedding"), *positions = pe_tensor(out, "positions");
-    const pe_source source = pe_positions_source(r, &p->at, positions ? positions->data : NULL);
     const bool coords = pe_given(r, "coords"), times = pe_times_given(r);
     const int64_t in = inputs(r), width = l.w[l.n - 1]->shape[0], n = posenc_tensor_count(dst) / width;
     pe_time_reader time = pe_times_start(r, &p->when);
@@ -378,7 +375,10 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     if (!memory)
         return pe_no_memory("memory", err);
 
+    pe_source source;
     posenc_status st = load(&w, &l, memory);
+    if (!st)
+        st = pe_positions_source(r, &p->at, positions ? positions->data : NULL, &w.pace, &source);
     for (int64_t i = 0; i < n && !st; i++) {
         for (int64_t k = 0; k < in; k++)
             w.x[k] = coords  ? posenc_tensor_get(&p->coords, i * in + k)

@@ -9,6 +9,7 @@
 #include "core/elementary.h"
 #include "core/pace.h"
 #include "core/params.h"
+#include "core/store.h"
 
 #include <math.h>
 #include <stdlib.h>

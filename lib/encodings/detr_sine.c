@@ -388,6 +388,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const size_t image_size = 2 * n * (size_t)k.m.height * (size_t)k.m.width * k.element;
     posenc_status st = pe_sines_frequencies(&k.y.s, k.y.w, ctx);
     st = st ? st : pe_sines_frequencies(&k.x.s, k.x.w, ctx);
+    st = st ? st : pe_pace_touch(&k.pace, dst->data, posenc_tensor_size(dst));
     for (int64_t i = 0; i < k.m.count && !st; i++)
         st = make_image(&k, i, (char *)dst->data + (size_t)i * image_size);
     free(w);

@@ -9,6 +9,7 @@
  * Source: Wang et al. 2022 (CrossFormer), arXiv:2108.00154, section 3.3; for activation, log distance and sign
  * DynamicPositionBias of x-transformers, whose first norm has no bias and whose other norms have one. */
 #include "core/elementary.h"
+#include "core/store.h"
 #include "sequence/distances.h"
 
 #include <math.h>
@@ -107,6 +108,14 @@ static void check_strays(const posenc_tensor *list, int count, int n, posenc_err
             pe_not_applicable(err, list[i].name, "given", "layers without a gap, of which the last has no norm");
 }
 
+static bool normed(const layer *l, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (l[i].norm_weight)
+            return true;
+    return false;
+}
+
 static bool check_layers(const dynamic_position_bias *p, const layer *l, int n, posenc_error *err)
 {
     check_strays(p->weight, LAYERS, n, err);
@@ -126,6 +135,8 @@ static bool check_layers(const dynamic_position_bias *p, const layer *l, int n, 
         if (l[i].norm_bias && !l[i].norm_weight)
             pe_not_applicable(err, l[i].norm_bias->name, "given", "norm_weight_%d beside it", i);
     }
+    if (p->norm_eps != 1e-5 && !normed(l, n))
+        pe_not_applicable(err, "norm_eps", posenc_text("%.17g", p->norm_eps).s, "1e-05, or a norm_weight");
     return !err->n;
 }
 

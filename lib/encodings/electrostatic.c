@@ -272,7 +272,8 @@ static posenc_status write(const field *f, int64_t c, const extremes *e, double 
         for (int k = 0; k < COLUMNS; k++)
             row[k] = ldexp(row[k], -s->exponent) + 0.0; /* no negative zeros */
         if (!(st = pe_pace_add(&j->pace, 60)))
-            st = pe_graph_store(pe_tensor(j->out, "encoding"), (j->first + s->node[i]) * COLUMNS, row, COLUMNS, &j->pace, err);
+            st = pe_graph_store(pe_tensor(j->out, "encoding"), (j->first + s->node[i]) * COLUMNS, row, COLUMNS, &j->pace,
+                                err);
     }
     return st;
 }

@@ -7,6 +7,7 @@
  * Source: Li et al. 2024, arXiv:2310.04418, section 3; for the threshold's multiplier, eps beside psi and |c v|
  * FIRE.forward of mcleish7/arithmetic, whose training draws random sorted positions: give them as `positions`. */
 #include "core/elementary.h"
+#include "core/store.h"
 #include "sequence/distances.h"
 
 #include <math.h>
@@ -210,6 +211,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     network net;
     if ((st = read(&p->w1, &room, &net.w1, &pace)) || (st = read(&p->b1, &room, &net.b1, &pace)) ||
         (st = read(&p->w2, &room, &net.w2, &pace)) || (st = read(&p->b2, &room, &net.b2, &pace)))
+        goto done;
+    if ((st = pe_pace_touch(&pace, dst->data, posenc_tensor_size(dst))))
         goto done;
     net.hidden = take(&room, (size_t)p->mlp_width * BLOCK);
     net.psi = p->positions.n ? NULL : take(&room, (size_t)n);

@@ -69,9 +69,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
                             posenc_text("[%lld, %lld]", (long long)p->table.shape[0], (long long)p->table.shape[1]),
                             "at least one row and one column");
     pe_positions_check(r, &p->at, true, err);
-    if (pe_given(r, "padding_idx") && !tokens)
-        pe_not_applicable(err, "padding_idx", posenc_text("%lld", (long long)p->at.padding_idx).s,
-                          "only with input_ids or attention_mask");
+    pe_positions_pad_tokens(r, &p->at, err);
     if (!tokens && p->at.offset < 0)
         pe_invalid(err, "offset", posenc_text("%lld", (long long)p->at.offset), "0 or more, a row of table");
     if (err->n || !sound)
@@ -111,11 +109,11 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     (void)err;
     const learned *p = r->params;
     const bool tokens = pe_positions_tokens(r, &p->at) != NULL;
-    const pe_source source = pe_positions_source(r, &p->at, tokens ? pe_tensor(out, "positions")->data : NULL);
     const int64_t d = p->table.shape[1], n = pe_positions_count(r, &p->at);
     posenc_tensor *dst = pe_tensor(out, "embedding");
     pe_pace pace = { .ctx = ctx };
-    posenc_status st = PE_OK;
+    pe_source source;
+    posenc_status st = pe_positions_source(r, &p->at, tokens ? pe_tensor(out, "positions")->data : NULL, &pace, &source);
     for (int64_t i = 0; i < n && !st; i++)
         st = pe_copy_elements(&p->table, (int64_t)pe_position(&source, i) * d, dst, i * d, d, &pace);
     return st;

@@ -170,7 +170,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     pe_pace pace = { .ctx = ctx };
     posenc_status st = PE_OK;
     (void)err;
-    for (int64_t b = 0; b < sequences(p); b++)
+    for (int64_t b = 0; b < sequences(p) && !st; b++)
         for (int64_t t = 0, seen = 0; t < first + n && !st; t++) {
             const int64_t at = position(p, b, t, &seen);
             if (t >= first) {

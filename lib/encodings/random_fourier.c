@@ -19,6 +19,7 @@
  * diffusers' set_W_to_weight says under which name a model keeps the matrix; it changes no number and is no parameter. */
 #include "core/elementary.h"
 #include "core/random.h"
+#include "core/store.h"
 #include "sequence/features.h"
 #include "sequence/sines.h"
 

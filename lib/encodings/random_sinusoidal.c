@@ -9,6 +9,7 @@
  * algorithm 1. */
 #include "core/elementary.h"
 #include "core/random.h"
+#include "core/store.h"
 #include "sequence/features.h"
 #include "sequence/positions.h"
 
@@ -68,9 +69,7 @@ static void check_source(const posenc_request *r, posenc_error *err)
     const posenc_tensor *t = &p->coords;
     const bool coords = pe_given(r, "coords");
     pe_positions_check(r, &p->at, !coords, err);
-    if (pe_given(r, "padding_idx") && !pe_positions_tokens(r, &p->at))
-        pe_not_applicable(err, "padding_idx", posenc_text("%lld", (long long)p->at.padding_idx).s,
-                          "absent, or input_ids or attention_mask");
+    pe_positions_pad_tokens(r, &p->at, err);
     if (!coords)
         return;
     if (pe_positions_given(r, &p->at))
@@ -220,7 +219,6 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 {
     const random_sinusoidal *p = r->params;
     const posenc_tensor *dst = pe_tensor(out, "embedding"), *positions = pe_tensor(out, "positions");
-    const pe_source source = pe_positions_source(r, &p->at, positions ? positions->data : NULL);
     const bool coords = pe_given(r, "coords"), matrix = pe_given(r, "matrix"), phase = pe_given(r, "phase");
     work w = { .in = (size_t)inputs(r), .m = (size_t)p->m, .gain = gain((double)p->m), .pace = { .ctx = ctx } };
     w.x = malloc(scratch(r));
@@ -232,10 +230,11 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     w.matrix = m;
     w.phase = b;
 
-    posenc_status st = PE_OK;
-    if (matrix)
+    pe_source source;
+    posenc_status st = pe_positions_source(r, &p->at, positions ? positions->data : NULL, &w.pace, &source);
+    if (!st && matrix)
         st = pe_tensor_doubles(&p->matrix, m, &w.pace);
-    else
+    else if (!st)
         st = pe_features_draw((uint64_t)p->seed, 0, p->sigma, w.in * w.m, m, &w.pace);
     if (!st && phase)
         st = pe_tensor_doubles(&p->phase, b, &w.pace);

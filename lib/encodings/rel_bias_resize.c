@@ -114,6 +114,31 @@ static void check_grids(const posenc_request *r, rel_bias_resize *p, posenc_erro
                    "sides of at most %d", MOST_SIDE);
 }
 
+static void forget(const posenc_request *r, rel_bias_resize *p, const char *name)
+{
+    p->given &= ~(1ULL << (posenc_row(&r->encoding->table, name) - rows));
+}
+
+/* Every spelling of the same two grids has the same key: what would be found without it leaves no trace, and new_shape
+ * stands there as the window that it means (but for even sides, which are no window's). */
+static posenc_status settle(posenc_request *r, rel_bias_resize *p, posenc_error *err)
+{
+    const bool found = p->extra == (pe_side_of_square(p->table.shape[0]) ? 0 : CLASS_ROWS);
+    if (found && p->from[0] == p->from[1])
+        forget(r, p, "window_size");
+    if (!pe_given(r, "new_shape") || !(p->to[0] & p->to[1] & 1) || (!found && !pe_given(r, "window_size")))
+        return PE_OK;
+    double *window = posenc_alloc(r->arena, 2 * sizeof *window);
+    if (!window)
+        return pe_no_memory("new_shape", err);
+    for (int i = 0; i < 2; i++)
+        window[i] = (double)((p->to[i] + 1) / 2);
+    p->new_window_size = (posenc_reals){ window, 2 };
+    p->given |= 1ULL << (posenc_row(&r->encoding->table, "new_window_size") - rows);
+    forget(r, p, "new_shape");
+    return PE_OK;
+}
+
 static pe_resample axis(const rel_bias_resize *p, int i, const double *places)
 {
     return (pe_resample){ .from = p->from[i],
@@ -138,7 +163,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
         const pe_resample one = axis(p, 0, NULL);
         pe_table_fits(&p->table, pe_resample_gain(&one) * pe_resample_gain(&one), (posenc_dtype)r->common.dtype, err);
     }
-    return err->status;
+    return err->n ? err->status : settle(r, p, err);
 }
 
 /* ---- shape and cost ---- */

@@ -55,6 +55,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     if (pe_given(r, "preset"))
         pe_rope_preset(r, pe_rope_preset_queries[p->preset], err);
     pe_positions_check(r, &p->at, false, err);
+    pe_positions_pad_tokens(r, &p->at, err);
     pe_rope_reach reach = { .single = single(p) };
     if (!err->n) {
         reach.any = pe_rope_last(r, &p->at, &reach.last);
@@ -114,9 +115,10 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     if (!st)
         pe_rope_fill(r, &p->rotary, w, row, out);
     if (!st && cosines) {
-        const pe_source source = pe_positions_source(r, &p->at, tokens ? tokens->data : NULL);
+        pe_source source;
+        st = pe_positions_source(r, &p->at, tokens ? tokens->data : NULL, &pace, &source);
         pe_rope_spin spin = pe_rope_spin_begin(r, &p->rotary, single(p), w, row + 2 * n);
-        for (int64_t i = 0, rows_n = pe_positions_count(r, &p->at); i < rows_n; i++) {
+        for (int64_t i = 0, rows_n = pe_positions_count(r, &p->at); i < rows_n && !st; i++) {
             if ((st = pe_rope_spin_row(&spin, pe_position(&source, i), c, s, &pace)))
                 break;
             pe_rope_write(layout, n, c, row, cosines, i);

@@ -92,6 +92,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     if (pe_given(r, "preset"))
         pe_rope_preset(r, pe_rope_preset_queries[p->preset], err);
     pe_positions_check(r, &p->at, true, err);
+    pe_positions_pad_tokens(r, &p->at, err);
     pe_rope_reach reach = { .single = single(p) };
     if (!err->n) {
         reach.any = pe_rope_last(r, &p->at, &reach.last);
@@ -187,10 +188,10 @@ static posenc_status turn_all(const posenc_request *r, turning *t, posenc_result
     const posenc_tensor *tokens = pe_positions_tokens(r, &p->at);
     posenc_tensor *cosines = pe_tensor(out, "cos"), *sines = pe_tensor(out, "sin");
     posenc_tensor *q = pe_given(r, "q") ? pe_tensor(out, "q") : NULL, *k = pe_given(r, "k") ? pe_tensor(out, "k") : NULL;
-    const pe_source source = pe_positions_source(r, &p->at, tokens ? pe_tensor(out, "positions")->data : NULL);
     const bool batched = tokens && tokens->rank == 2;
     const size_t n = t->turner.pairs;
-    posenc_status st = PE_OK;
+    pe_source source;
+    posenc_status st = pe_positions_source(r, &p->at, tokens ? pe_tensor(out, "positions")->data : NULL, &t->pace, &source);
     for (int64_t i = 0, end = pe_positions_count(r, &p->at); i < end && !st; i++) {
         if ((st = pe_rope_spin_row(&t->spin, pe_position(&source, i), t->c, t->s, &t->pace)))
             break;

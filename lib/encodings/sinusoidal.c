@@ -311,11 +311,11 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         .s = sines(r),
         .pace = { .ctx = ctx },
         .n = pe_positions_count(r, &p->at),
-        .source = pe_positions_source(r, &p->at, tokens ? pe_tensor(out, "positions")->data : NULL),
         .zero = given(p, "padding_idx") ? (double)p->at.padding_idx : (double)NAN,
     };
-    if (!posenc_tensor_count(dst))
-        return PE_OK;
+    posenc_status st = pe_positions_source(r, &p->at, tokens ? pe_tensor(out, "positions")->data : NULL, &t.pace, &t.source);
+    if (st || !posenc_tensor_count(dst))
+        return st;
     t.c = pe_sines_columns(&t.s);
     if (!(t.w = malloc(scratch(r, &t.s, &t.c))))
         return pe_no_memory("memory", err);
@@ -326,7 +326,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         t.row = t.both + 2 * t.c.pairs + pe_rotor_size(t.c.pairs) / sizeof(double);
     }
 
-    posenc_status st = pe_sines_frequencies(&t.s, t.w, ctx);
+    st = pe_sines_frequencies(&t.s, t.w, ctx);
     if (!st && p->normalize != NONE)
         st = measure(&t, err);
     for (int64_t i = 0; !st && i < t.n; i++) {

@@ -23,14 +23,15 @@ int64_t pe_positions_count(const posenc_request *r, const pe_positions *p)
 /* Positions of tokens into `out` (unless NULL); returns how many rows a table needs to hold them.
  * With padding_idx as fairseq and M2M100: (cumsum(real) + past) * real + padding_idx.
  * Without as GPT-2: cumsum(real) + past - 1, and 1 where not real. */
-static int64_t token_positions(const posenc_request *r, const pe_positions *p, int64_t *out)
+static int64_t token_positions(const posenc_request *r, const pe_positions *p, int64_t *out, pe_pace *pace,
+                               posenc_status *st)
 {
     const posenc_tensor *t = pe_positions_tokens(r, p);
     const bool pad = pe_given(r, "padding_idx"), by_id = pad && pe_given(r, "input_ids"),
                masked = pe_given(r, "attention_mask");
     const int64_t length = t->shape[t->rank - 1], n = posenc_tensor_count(t), before = p->past_key_values_length;
     int64_t seen = 0, need = pad ? p->padding_idx + 1 : 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && !*st; i++) {
         bool real = (!by_id || posenc_tensor_get(&p->input_ids, i) != (double)p->padding_idx) &&
                     (!masked || posenc_tensor_get(&p->attention_mask, i) != 0);
         seen = (i % length ? seen : 0) + real;
@@ -38,8 +39,16 @@ static int64_t token_positions(const posenc_request *r, const pe_positions *p, i
         need = position >= need ? position + 1 : need;
         if (out)
             out[i] = position;
+        *st = pe_pace_add(pace, 10);
     }
     return need;
+}
+
+static int64_t rows_needed(const posenc_request *r, const pe_positions *p)
+{
+    pe_pace unwatched = { .ctx = NULL };
+    posenc_status st = PE_OK;
+    return token_positions(r, p, NULL, &unwatched, &st);
 }
 
 double pe_positions_largest(const posenc_request *r, const pe_positions *p)
@@ -48,7 +57,7 @@ double pe_positions_largest(const posenc_request *r, const pe_positions *p)
     if (!pe_positions_count(r, p))
         return 0;
     if (pe_positions_tokens(r, p))
-        return (double)(token_positions(r, p, NULL) - 1);
+        return (double)(rows_needed(r, p) - 1);
     if (!pe_given(r, "positions"))
         return fmax(fabs((double)p->offset), fabs((double)(p->offset + p->num_positions - 1)));
     for (size_t i = 0; i < p->positions.n; i++)
@@ -56,14 +65,17 @@ double pe_positions_largest(const posenc_request *r, const pe_positions *p)
     return most;
 }
 
-pe_source pe_positions_source(const posenc_request *r, const pe_positions *p, int64_t *of_token)
+posenc_status pe_positions_source(const posenc_request *r, const pe_positions *p, int64_t *of_token, pe_pace *pace,
+                                  pe_source *out)
 {
     const bool tokens = pe_positions_tokens(r, p) != NULL;
+    posenc_status st = PE_OK;
     if (tokens)
-        token_positions(r, p, of_token);
-    return (pe_source){ .of_token = tokens ? of_token : NULL,
+        token_positions(r, p, of_token, pace, &st);
+    *out = (pe_source){ .of_token = tokens ? of_token : NULL,
                         .listed = pe_given(r, "positions") ? p->positions.v : NULL,
                         .offset = p->offset };
+    return st;
 }
 
 int pe_positions_shape(const posenc_request *r, const pe_positions *p, int more, const int64_t *inner,
@@ -98,7 +110,7 @@ static void check_tokens(const posenc_request *r, const pe_positions *p, posenc_
         sound = !pe_invalid(err, "attention_mask", posenc_text("another shape"), "the shape of input_ids");
     if (!sound || !pe_given(r, "num_positions"))
         return;
-    int64_t need = token_positions(r, p, NULL);
+    int64_t need = rows_needed(r, p);
     if (pe_positions_count(r, p) && need > p->num_positions)
         pe_invalid(err, "num_positions", posenc_text("%lld", (long long)p->num_positions),
                    "at least %lld rows for these tokens", (long long)need);
@@ -123,4 +135,11 @@ void pe_positions_check(const posenc_request *r, const pe_positions *p, bool req
                     "positions up to 2^53");
     if (token)
         check_tokens(r, p, err);
+}
+
+void pe_positions_pad_tokens(const posenc_request *r, const pe_positions *p, posenc_error *err)
+{
+    if (pe_given(r, "padding_idx") && !pe_positions_tokens(r, p))
+        pe_not_applicable(err, "padding_idx", posenc_text("%lld", (long long)p->padding_idx).s,
+                          "absent, or input_ids or attention_mask");
 }

@@ -9,6 +9,7 @@
 #ifndef PE_POSITIONS_H
 #define PE_POSITIONS_H
 
+#include "core/pace.h"
 #include "core/params.h"
 
 typedef struct pe_positions {
@@ -41,6 +42,9 @@ typedef struct pe_positions {
 /* For `check`: one source (none at all when not `required`), and nothing that belongs to another. */
 void pe_positions_check(const posenc_request *r, const pe_positions *p, bool required, posenc_error *err);
 
+/* For `check`: padding_idx where it means nothing but the padding of tokens (in sinusoidal it is also a row of zeros). */
+void pe_positions_pad_tokens(const posenc_request *r, const pe_positions *p, posenc_error *err);
+
 /* The tensor that says how many tokens there are; NULL where positions come from elsewhere. */
 const posenc_tensor *pe_positions_tokens(const posenc_request *r, const pe_positions *p);
 bool pe_positions_given(const posenc_request *r, const pe_positions *p);     /* any source */
@@ -54,7 +58,8 @@ typedef struct pe_source {
     int64_t offset;
 } pe_source;
 /* `of_token` has room for as many as there are tokens (it is the output `positions`, as a rule), or is NULL. */
-pe_source pe_positions_source(const posenc_request *r, const pe_positions *p, int64_t *of_token);
+posenc_status pe_positions_source(const posenc_request *r, const pe_positions *p, int64_t *of_token, pe_pace *pace,
+                                  pe_source *out);
 static inline double pe_position(const pe_source *s, int64_t i)
 {
     return s->of_token ? (double)s->of_token[i] : s->listed ? s->listed[i] : (double)(s->offset + i);

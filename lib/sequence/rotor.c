@@ -95,6 +95,33 @@ static posenc_status exact(pe_rotor *r, double position, double *sine, double *c
     return PE_OK;
 }
 
+/* Makes the small ones among n products exactly, many at a time: of small frequencies, and at position 0, all are small. */
+static posenc_status exact_small(const pe_rotor *r, size_t first, double p, size_t n, double *sine, double *cosine,
+                                 pe_pace *pace)
+{
+    enum { BLOCK = 256 };
+    pe_dd angle[BLOCK];
+    double s[BLOCK], c[BLOCK];
+    size_t place[BLOCK], k = 0;
+    posenc_status st = PE_OK;
+    for (size_t i = 0; i < n && !st; i++) {
+        if (fabs(sine[i]) < SMALL || fabs(cosine[i]) < SMALL) {
+            place[k] = i;
+            angle[k++] = pe_dd_times(r->w[first + i], p);
+        }
+        if (k < BLOCK && i + 1 < n)
+            continue;
+        pe_sincos(angle, k, s, c);
+        for (size_t j = 0; j < k; j++) {
+            sine[place[j]] = s[j];
+            cosine[place[j]] = c[j];
+        }
+        st = pe_pace_add(pace, (int64_t)k * EXACT_NS);
+        k = 0;
+    }
+    return st;
+}
+
 posenc_status pe_rotor_row(pe_rotor *r, double position, double *sine, double *cosine, pe_pace *pace)
 {
     const double p = fabs(position);
@@ -122,11 +149,8 @@ posenc_status pe_rotor_row(pe_rotor *r, double position, double *sine, double *c
         double *s = sine + first, *c = cosine + first;
         bool small;
         turn_paths[pe_simd()](sa + first, ca + first, sb + first, cb + first, m, s, c, &small);
-        for (size_t i = 0; small && i < m; i++)
-            if (fabs(s[i]) < SMALL || fabs(c[i]) < SMALL) {
-                pe_dd angle = pe_dd_times(r->w[first + i], p);
-                pe_sincos(&angle, 1, &s[i], &c[i]);
-            }
+        if (small && (st = exact_small(r, first, p, m, s, c, pace)))
+            return st;
         for (size_t i = 0; position < 0 && i < m; i++)
             s[i] = -s[i];
         if ((st = pe_pace_add(pace, (int64_t)m * TURN_NS)))

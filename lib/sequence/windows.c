@@ -75,10 +75,10 @@ posenc_status pe_window_coordinates_output(posenc_result *out, posenc_dtype dtyp
 
 enum { AXIS_NS = 800 }; /* one coordinate */
 
-/* The curves of both axes from displacement 0 on, and a row of the table. */
+/* The curves of both axes from displacement 0 on. */
 static uint64_t coordinates_scratch(const posenc_reals *size)
 {
-    return (uint64_t)(size->v[0] + 5 * size->v[1]) * sizeof(double);
+    return (uint64_t)(size->v[0] + size->v[1]) * sizeof(double);
 }
 
 posenc_cost pe_window_coordinates_cost(const posenc_reals *size)
@@ -106,24 +106,28 @@ static double at(const double *curve, int64_t d) { return d < 0 ? -curve[-d] : c
 posenc_status pe_window_coordinates(const posenc_reals *size, const posenc_reals *pretrained, bool natural,
                                     const posenc_tensor *dst, pe_pace *pace, posenc_error *err)
 {
+    enum { BLOCK = 512 };
     const int64_t h = (int64_t)size->v[0], w = (int64_t)size->v[1];
     const double *by = pretrained->n ? pretrained->v : size->v;
     double *y = malloc(coordinates_scratch(size));
     if (!y)
         return pe_no_memory("memory", err);
-    double *x = y + h, *row = x + w;
+    double *x = y + h, row[2 * BLOCK];
     posenc_status st = axis(h, by[0] - 1, natural, y, pace);
     if (!st)
         st = axis(w, by[1] - 1, natural, x, pace);
-    const size_t n = 2 * (size_t)(2 * w - 1);
-    for (int64_t i = 0; i < 2 * h - 1 && !st; i++) {
-        for (int64_t j = 0; j < 2 * w - 1; j++) {
-            row[2 * j] = at(y, i - (h - 1));
-            row[2 * j + 1] = at(x, j - (w - 1));
+    const int64_t columns = 2 * w - 1;
+    const size_t cell = 2 * posenc_dtype_size(dst->dtype);
+    for (int64_t i = 0; i < 2 * h - 1; i++)
+        for (int64_t first = 0; first < columns && !st; first += BLOCK) {
+            const int64_t n = columns - first < BLOCK ? columns - first : BLOCK;
+            for (int64_t j = 0; j < n; j++) {
+                row[2 * j] = at(y, i - (h - 1));
+                row[2 * j + 1] = at(x, first + j - (w - 1));
+            }
+            posenc_convert(dst->dtype, (char *)dst->data + (size_t)(i * columns + first) * cell, row, 2 * (size_t)n);
+            st = pe_pace_add(pace, 16 * n);
         }
-        posenc_convert(dst->dtype, (char *)dst->data + (size_t)i * n * posenc_dtype_size(dst->dtype), row, n);
-        st = pe_pace_add(pace, 8 * (int64_t)n);
-    }
     free(y);
     return st;
 }

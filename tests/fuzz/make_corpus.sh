@@ -12,4 +12,12 @@ seeds protobuf tests/fuzz/seeds/protobuf/* 2>/dev/null || true
 for kind in json query framing protobuf safetensors config resolve; do
     [ -d "tests/fuzz/seeds/$kind" ] && [ -d "$out/$kind" ] && cp tests/fuzz/seeds/"$kind"/* "$out/$kind/"
 done
+# every encoding's example, as it is and with bytes that change it; then the golden cases that fit in a query
+if [ -d "$out/encodings" ]; then
+    for n in $(sed -n 's/^X(\(.*\))$/\1/p' lib/encodings/list.h); do
+        printf '%s?' "$n" >"$out/encodings/$n"
+        for i in 1 2 3; do { printf '%s?\0' "$n"; sha512sum <<<"$n $i" | head -c $((i * 16)); } >"$out/encodings/$n-$i"; done
+    done
+    /usr/bin/python3 tests/fuzz/golden_queries.py "$out/encodings"
+fi
 for d in "$out"/*/; do [ -n "$(ls "$d")" ] || printf 'seed' >"$d/empty"; done

@@ -81,7 +81,7 @@ static const refusal bad[] = {
     { TABLE "&input_ids=[[5.5]]", "input_ids[0][0]", "integer" },
     { TABLE "&attention_mask=[[2]]", "attention_mask[0][0]", "0 or 1" },
     { TABLE "&input_ids=[[5,6]]&attention_mask=[[1]]", "attention_mask", "shape" },
-    { TABLE "&num_positions=4&padding_idx=1", "padding_idx", "only with" },
+    { TABLE "&num_positions=4&padding_idx=1", "padding_idx", "absent, or" },
     { TABLE "&num_positions=4&past_key_values_length=1", "past_key_values_length", "0" },
     { "table=[1,2]&num_positions=2", "table", "[L, D]" },
     { "table=[[65505]]&num_positions=1&dtype=float16", "table[0][0]", "at most 65504" },

@@ -171,8 +171,8 @@ START_TEST(decays)
                 w[l * 5 + q] = (double)v;
         }
         posenc_answer a = plant(60, h.parent, NULL,
-                              given ? "tree_depth=6&tree_width=30&decay=0.9,-0.5,0,0.999999,1e-3&dtype=float64&d_model=512"
-                                    : "tree_depth=6&tree_width=30&decay=0.9,-0.5,0,0.999999,1e-3&dtype=float64");
+                                given ? "tree_depth=6&tree_width=30&decay=0.9,-0.5,0,0.999999,1e-3&dtype=float64&d_model=512"
+                                      : "tree_depth=6&tree_width=30&decay=0.9,-0.5,0,0.999999,1e-3&dtype=float64");
         expect_codes(&h, &a, 6, 30, 5, w);
         posenc_answer_fini(&a);
     }

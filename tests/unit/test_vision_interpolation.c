@@ -84,8 +84,7 @@ END_TEST
 START_TEST(zeros_beyond_the_grid)
 {
     static const double sums[] = { 0.75, 1, 1, 0.75, 0.75, 1, 1, 0.75 };
-    posenc_answer a = ask("vision_interpolation",
-                                "grid_thw=[[1,2,4]]&num_grid_per_side=2&padding=zeros&dtype=float64");
+    posenc_answer a = ask("vision_interpolation", "grid_thw=[[1,2,4]]&num_grid_per_side=2&padding=zeros&dtype=float64");
     const posenc_tensor *weight = &a.result.tensor[1];
     const int64_t *index = a.result.tensor[0].data;
     const int64_t first[] = { 0, 0, 2, 2 };
