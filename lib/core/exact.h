@@ -61,6 +61,10 @@ void pe_sincos_on(pe_path path, const pe_dd *angle, size_t n, double *sine, doub
 /* Rounded to float32, as a peer that works in it does after every step. */
 static inline double pe_single(double v) { return (double)(float)v; }
 
+/* The larger and the smaller of two numbers: not fmax() and fmin(), whose zeros and NaN differ between machines. */
+static inline double pe_max(double a, double b) { return a > b ? a : b; }
+static inline double pe_min(double a, double b) { return a < b ? a : b; }
+
 /* ---- double-double arithmetic ---- */
 
 /* a + b exactly. */

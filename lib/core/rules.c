@@ -1,4 +1,5 @@
 /* rules.c - what the `check` functions of encodings share: faults in few words, rules for tensors. */
+#include "core/exact.h"
 #include "core/params.h"
 
 #include <float.h>
@@ -148,6 +149,6 @@ double pe_tensor_largest(const posenc_tensor *t)
 {
     double most = 0;
     for (int64_t i = 0, n = posenc_tensor_count(t); i < n; i++)
-        most = fmax(most, fabs(posenc_tensor_get(t, i)));
+        most = pe_max(most, fabs(posenc_tensor_get(t, i)));
     return most;
 }

@@ -10,6 +10,7 @@
  * Source: Press et al. 2022, arXiv:2108.12409, section 3. key_position: the authors' code, BLOOM and Falcon, whose axis
  * of one query is left out here; mpt: MPT's build_mpt_alibi_tensor; causal_relative: GPT-NeoX's AliBi; symmetric: NeMo,
  * x-transformers and encoders. */
+#include "core/exact.h"
 #include "sequence/distances.h"
 #include "sequence/positions.h"
 #include "sequence/slopes.h"
@@ -101,7 +102,7 @@ static void check_range(const posenc_request *r, const char *by, posenc_error *e
     const bool narrow_distance = p->of.slope_dtype == PE_float16, narrow_result = r->common.dtype == PE_float16;
     double most = narrow_distance ? 65504 : 0x1p60;
     if (narrow_result)
-        most = fmin(most, floor(65504 / pe_slopes_bound(&p->of)));
+        most = pe_min(most, floor(65504 / pe_slopes_bound(&p->of)));
     if (by && (double)(longest - 1) > most)
         pe_invalid(err, by, posenc_text("%lld", (long long)longest), "at most %.0f positions with %s=float16", most + 1,
                    narrow_distance ? "slope_dtype" : "dtype");

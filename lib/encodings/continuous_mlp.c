@@ -171,7 +171,7 @@ static double largest_input(const posenc_request *r)
     if (pe_times_given(r))
         return ldexp(1, pe_times_exponent(r, &p->when));
     for (int64_t i = 0, n = posenc_tensor_count(&p->coords); i < n; i++)
-        most = fmax(most, fabs(posenc_tensor_get(&p->coords, i)));
+        most = pe_max(most, fabs(posenc_tensor_get(&p->coords, i)));
     return most;
 }
 
@@ -182,13 +182,13 @@ static void check_range(const posenc_request *r, const layers *l, posenc_error *
     for (int i = 0; i < l->n; i++) {
         most = grown(l, i, most);
         if (p->activation == SINE && i + 1 < l->n)
-            most *= fmax(1, fabs(p->omega));
+            most *= pe_max(1, fabs(p->omega));
         if (!(most < 1e280)) {
             pe_invalid(err, l->w[i]->name, posenc_text("sums up to %.3g", most), "smaller weights: sums stay below 1e280");
             return;
         }
         if (p->activation == TANH || p->activation == SINE)
-            most = fmin(most, 1);
+            most = pe_min(most, 1);
     }
 }
 

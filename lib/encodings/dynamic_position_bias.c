@@ -159,11 +159,11 @@ static void check_range(const posenc_request *r, const layer *l, int n, posenc_e
             double normed = sqrt((double)l[i].out) * magnitude(l[i].norm_weight, o) + magnitude(l[i].norm_bias, o);
             if (!(bound <= most) || !(normed <= most)) {
                 pe_invalid(err, posenc_text("weight_%d[%lld]", i, (long long)o).s,
-                           posenc_text("an element of up to %g", fmax(bound, normed)), "weights that keep it below %g",
+                           posenc_text("an element of up to %g", pe_max(bound, normed)), "weights that keep it below %g",
                            most);
                 return;
             }
-            next = fmax(next, l[i].norm_weight ? normed : bound);
+            next = pe_max(next, l[i].norm_weight ? normed : bound);
         }
         x = next;
     }

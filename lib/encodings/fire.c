@@ -55,7 +55,7 @@ static double psi(const fire *p, double distance) { return pe_log1p(fabs(p->c * 
 
 static double threshold(const fire *p) { return fabs(p->L_multiplier * p->L); }
 
-static double divisor(const fire *p, double position) { return psi(p, fmax(position, threshold(p))) + p->eps; }
+static double divisor(const fire *p, double position) { return psi(p, pe_max(position, threshold(p))) + p->eps; }
 
 static double position(const fire *p, int64_t i) { return p->positions.n ? p->positions.v[i] : (double)i; }
 
@@ -87,8 +87,8 @@ static void check_range(const posenc_request *r, posenc_error *err)
     const fire *p = r->params;
     double least = p->seq_length ? position(p, 0) : 0, most = least;
     for (size_t i = 0; i < p->positions.n; i++) {
-        least = fmin(least, p->positions.v[i]);
-        most = fmax(most, p->positions.v[i]);
+        least = pe_min(least, p->positions.v[i]);
+        most = pe_max(most, p->positions.v[i]);
     }
     if (!p->positions.n && p->seq_length)
         most = (double)(p->seq_length - 1);

@@ -88,8 +88,8 @@ static pe_grid_axis axis(const posenc_request *r, int which)
         .n = size[which],
         .offset = p->grid_offset,
         .denominator = p->normalize_coords == SEPARATE ? size[which]
-                       : p->normalize_coords == MAX    ? fmax(size[0], size[1])
-                                                       : fmin(size[0], size[1]),
+                       : p->normalize_coords == MAX    ? pe_max(size[0], size[1])
+                                                       : pe_min(size[0], size[1]),
         .ref = pe_given(r, "ref_feat_shape") ? p->ref_feat_shape.v[which] : size[which],
     };
 }

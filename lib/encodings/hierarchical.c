@@ -219,7 +219,7 @@ static void check_range(const posenc_request *r, posenc_error *err)
         double v = learned(p, l) ? pe_tensor_largest(&p->table[l]) : 1;
         v *= fabs(weight(p, l));
         largest = v > widest ? l : largest;
-        widest = fmax(widest, v);
+        widest = pe_max(widest, v);
         sum += v;
     }
     if ((p->combine == SUM ? sum : widest) > most)

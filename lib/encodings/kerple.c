@@ -100,7 +100,7 @@ static part bias_of(const kerple *k, int64_t h, const double *slope)
     if (k->variant == LOG)
         return (part){ LOGARITHM, of_head(&k->a, h, k->eps, INFINITY, 1), of_head(&k->p, h, k->eps, INFINITY, 1),
                        of_head(&k->distance_power, h, k->eps, 2, 1) };
-    const double a = !k->use_alibi_slopes ? of_head(&k->bias_a, h, k->eps, INFINITY, 1) : fmax(slope[h], k->eps);
+    const double a = !k->use_alibi_slopes ? of_head(&k->bias_a, h, k->eps, INFINITY, 1) : pe_max(slope[h], k->eps);
     return (part){ DISTANCE_POWER, a, of_head(&k->bias_p, h, k->eps, 2, 1), 1 };
 }
 

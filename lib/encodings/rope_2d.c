@@ -198,8 +198,8 @@ static pe_grid_axis axis(const rope_2d *p, int which)
         .n = n,
         .offset = p->grid_offset,
         .denominator = p->normalize_coords == SEPARATE ? n
-                       : p->normalize_coords == MAX    ? fmax(size[0], size[1])
-                                                       : fmin(size[0], size[1]),
+                       : p->normalize_coords == MAX    ? pe_max(size[0], size[1])
+                                                       : pe_min(size[0], size[1]),
         .start = crop ? posenc_tensor_get(&p->crops_coords, which) : 0,
         .stop = crop ? posenc_tensor_get(&p->crops_coords, 2 + which) : 0,
         .ref = given(p, "ref_feat_shape") ? p->ref_feat_shape.v[which] : n,
@@ -370,10 +370,10 @@ static void check_range(const posenc_request *r, posenc_error *err)
         check_float32(p, err);
     if (listed(p))
         for (int64_t i = 0, n = posenc_tensor_count(list(p)); i < n; i++)
-            largest = fmax(largest, fabs(posenc_tensor_get(list(p), i) + p->grid_offset));
+            largest = pe_max(largest, fabs(posenc_tensor_get(list(p), i) + p->grid_offset));
     for (int a = 0; a < 2 && grid(p); a++) {
         const pe_grid_axis x = axis(p, a);
-        largest = places(p) ? fmax(largest, pe_grid_largest(&x)) : 0;
+        largest = places(p) ? pe_max(largest, pe_grid_largest(&x)) : 0;
     }
     const char *bands_of = periods(p) ? "min_period" : p->in_pixels ? "max_res" : "rope_theta";
     const double value = periods(p) ? p->min_period : p->in_pixels ? p->max_res : p->rope_theta;

@@ -96,7 +96,7 @@ static double largest(const posenc_request *r, const xpos *p)
     double most = 0;
     const double middle = centre(r, p);
     for (int64_t i = 0, n = count(r, p); i < n; i = pe_given(r, "positions") || i == n - 1 ? i + 1 : n - 1)
-        most = fmax(most, fabs(place(r, p, i) - middle));
+        most = pe_max(most, fabs(place(r, p, i) - middle));
     return most / p->scale_base * 1.252762968495368; /* ln(7/2) */
 }
 

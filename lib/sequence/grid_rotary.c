@@ -77,7 +77,7 @@ double pe_grid_largest(const pe_grid_axis *a)
 {
     if (!(a->n > 0))
         return 0;
-    return fmax(fabs(pe_grid_coordinate(a, 0).hi), fabs(pe_grid_coordinate(a, a->n - 1).hi)); /* linear in i */
+    return pe_max(fabs(pe_grid_coordinate(a, 0).hi), fabs(pe_grid_coordinate(a, a->n - 1).hi)); /* linear in i */
 }
 
 pe_grid_place pe_grid_at(int64_t i, int64_t width, int64_t merge)
@@ -173,10 +173,10 @@ posenc_status pe_bands_fill_float32(const pe_bands *b, size_t n, pe_dd *w, const
 double pe_bands_largest(const pe_bands *b)
 {
     switch (b->kind) {
-    case PE_BAND_THETA: return fmax(1, 1 / b->theta);
+    case PE_BAND_THETA: return pe_max(1, 1 / b->theta);
     case PE_BAND_LINEAR:
-    case PE_BAND_LOG: return pe_pi.hi * fmax(1, b->max_res / 2) * 1.0000001;
-    case PE_BAND_PERIOD: return 1 / fmin(b->min_period, b->max_period);
+    case PE_BAND_LOG: return pe_pi.hi * pe_max(1, b->max_res / 2) * 1.0000001;
+    case PE_BAND_PERIOD: return 1 / pe_min(b->min_period, b->max_period);
     }
     return 0;
 }

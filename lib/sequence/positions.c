@@ -1,5 +1,6 @@
 /* positions.c - which positions: a range, a list, or counted from tokens. */
 #include "sequence/positions.h"
+#include "core/exact.h"
 
 #include <math.h>
 #include <string.h>
@@ -59,9 +60,9 @@ double pe_positions_largest(const posenc_request *r, const pe_positions *p)
     if (pe_positions_tokens(r, p))
         return (double)(rows_needed(r, p) - 1);
     if (!pe_given(r, "positions"))
-        return fmax(fabs((double)p->offset), fabs((double)(p->offset + p->num_positions - 1)));
+        return pe_max(fabs((double)p->offset), fabs((double)(p->offset + p->num_positions - 1)));
     for (size_t i = 0; i < p->positions.n; i++)
-        most = fmax(most, fabs(p->positions.v[i]));
+        most = pe_max(most, fabs(p->positions.v[i]));
     return most;
 }
 

@@ -5,6 +5,7 @@
  * interpolation for digital image processing, IEEE TASSP 29(6). PyTorch forms places and weights in float32, here they are
  * exact or float64. */
 #include "sequence/resample.h"
+#include "core/exact.h"
 
 #include <float.h>
 #include <math.h>
@@ -91,7 +92,7 @@ static pe_taps linear(const pe_resample *r, int64_t j, double *weight)
 }
 
 /* Half the width of the kernel, in steps of at least one element. */
-static double reach(const pe_resample *r) { return (r->kernel == PE_KERNEL_CUBIC ? 2 : 1) * fmax(step(r), 1); }
+static double reach(const pe_resample *r) { return (r->kernel == PE_KERNEL_CUBIC ? 2 : 1) * pe_max(step(r), 1); }
 
 static double curve(const pe_resample *r, double x)
 {
@@ -103,7 +104,7 @@ static double curve(const pe_resample *r, double x)
 
 static pe_taps antialiased(const pe_resample *r, int64_t j, double *weight)
 {
-    const double wide = fmax(step(r), 1), middle = step(r) * ((double)j + 0.5);
+    const double wide = pe_max(step(r), 1), middle = step(r) * ((double)j + 0.5);
     const int64_t first = larger((int64_t)(middle - reach(r) + 0.5), 0),
                   end = smaller((int64_t)(middle + reach(r) + 0.5), r->from);
     double sum = 0;
@@ -264,7 +265,7 @@ posenc_status pe_copy_elements(const posenc_tensor *src, int64_t from, posenc_te
 
 bool pe_table_fits(const posenc_tensor *t, double gain, posenc_dtype dtype, posenc_error *err)
 {
-    const double largest = fmin(pe_dtype_max(dtype), DBL_MAX / 16);
+    const double largest = pe_min(pe_dtype_max(dtype), DBL_MAX / 16);
     char words[120];
     snprintf(words, sizeof words, "at most %.9g in magnitude, so that every result is a finite %s", largest / gain,
              posenc_dtype_name(dtype));

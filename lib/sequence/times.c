@@ -196,7 +196,7 @@ int pe_times_exponent(const posenc_request *r, const pe_times *p)
     double most = 0;
     int e = 0;
     for (int64_t i = 0, n = pe_times_count(r, p); i < n; i++)
-        most = fmax(most, fabs(pe_times_next(&t).hi));
+        most = pe_max(most, fabs(pe_times_next(&t).hi));
     frexp(most, &e);
     return most != 0 && e > 0 ? e : 0;
 }
