@@ -21,18 +21,25 @@ static void broken(const char *what, int line)
     abort();
 }
 
-static posenc_status encode_examples(posenc_error *err)
+static size_t asked; /* which encoding */
+
+static posenc_status encode_example(posenc_error *err)
 {
-    for (size_t i = 0; i < posenc_encodings(); i++) {
-        const posenc_encoding *e = posenc_encoding_at(i);
-        posenc_answer a;
-        posenc_status st = posenc_encode(e->name, e->example, e->input == PE_GRAPH ? posenc_example_edges() : NULL, &a, NULL,
-                                         err);
-        if (st)
-            return st;
+    const posenc_encoding *e = posenc_encoding_at(asked);
+    posenc_answer a;
+    posenc_status st = posenc_encode(e->name, e->example, e->input == PE_GRAPH ? posenc_example_edges() : NULL, &a, NULL,
+                                     err);
+    if (!st)
         posenc_answer_fini(&a);
-    }
-    return PE_OK;
+    return st;
+}
+
+static posenc_status describe_one(posenc_error *err)
+{
+    char *text = posenc_describe(posenc_encoding_at(asked));
+    const bool ok = text != NULL;
+    free(text);
+    return ok ? PE_OK : posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more");
 }
 
 static posenc_status write_all(posenc_error *err)
@@ -113,14 +120,6 @@ static posenc_status larger_chebyshev(posenc_error *err)
     posenc_status st = posenc_encode("laplacian", "k=2 solver=chebyshev", &edges, &a, NULL, err);
     posenc_answer_fini(&a);
     return st;
-}
-
-static posenc_status describe(posenc_error *err)
-{
-    char *all = posenc_describe_all();
-    bool ok = all != NULL;
-    free(all);
-    return ok ? PE_OK : posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more");
 }
 
 /* ---- binary bodies ---- */
@@ -326,8 +325,7 @@ static const struct {
     const char *name;
     scenario *run;
     void (*prepare)(void), (*end)(void); /* without failures, before the first run and after the last */
-} scenarios[] = { { "examples", encode_examples, NULL, NULL },
-                  { "write", write_all, NULL, NULL },
+} scenarios[] = { { "write", write_all, NULL, NULL },
                   { "json", read_json, NULL, NULL },
                   { "resolve", resolve_config, NULL, NULL },
                   { "npz", read_npz, make_npz, forget_body },
@@ -336,30 +334,45 @@ static const struct {
                   { "protobuf list", read_protobuf, pack_list, forget_body },
                   { "service", ask_service, start_service, stop_service },
                   { "shift-invert", larger_graph, NULL, NULL },
-                  { "chebyshev", larger_chebyshev, NULL, NULL },
-                  { "describe", describe, NULL, NULL } };
+                  { "chebyshev", larger_chebyshev, NULL, NULL } };
+
+/* Every n-th allocation of the scenario fails once. */
+static void lose_each(const char *name, scenario *run)
+{
+    for (long n = 1;; n++) {
+        posenc_error err = { 0 };
+        alloc_fail_at(n);
+        posenc_status st = run(&err);
+        bool failed = alloc_failed();
+        alloc_fail_at(0);
+        if (!failed) {
+            ck_assert_msg(st == PE_OK, "%s: without a failure: %s", name, posenc_status_name(st));
+            break;
+        }
+        char text[512];
+        ck_assert_msg(st == PE_BUSY || st == PE_OK, "%s, allocation %ld: %s (%s)", name, n, posenc_status_name(st),
+                      posenc_error_text(&err, text, sizeof text));
+    }
+}
 
 START_TEST(nth_allocation)
 {
     json_set_alloc_funcs(malloc, free); /* jansson's allocations fail as well */
     if (scenarios[_i].prepare)
         scenarios[_i].prepare();
-    for (long n = 1;; n++) {
-        posenc_error err = { 0 };
-        alloc_fail_at(n);
-        posenc_status st = scenarios[_i].run(&err);
-        bool failed = alloc_failed();
-        alloc_fail_at(0);
-        if (!failed) {
-            ck_assert_msg(st == PE_OK, "%s: without a failure: %s", scenarios[_i].name, posenc_status_name(st));
-            break;
-        }
-        char text[512];
-        ck_assert_msg(st == PE_BUSY || st == PE_OK, "%s, allocation %ld: %s (%s)", scenarios[_i].name, n,
-                      posenc_status_name(st), posenc_error_text(&err, text, sizeof text));
-    }
+    lose_each(scenarios[_i].name, scenarios[_i].run);
     if (scenarios[_i].end)
         scenarios[_i].end();
+}
+END_TEST
+
+START_TEST(nth_allocation_of_an_encoding)
+{
+    json_set_alloc_funcs(malloc, free);
+    asked = (size_t)_i;
+    lose_each(posenc_encoding_at(asked)->name, encode_example);
+    if (_i % 6 == 0) /* one way for all, and long: thousands of small allocations */
+        lose_each("describe", describe_one);
 }
 END_TEST
 
@@ -369,6 +382,7 @@ Suite *alloc_suite(void)
     TCase *t = tcase_create("n-th failure");
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, nth_allocation, 0, sizeof scenarios / sizeof scenarios[0]);
+    tcase_add_loop_test(t, nth_allocation_of_an_encoding, 0, (int)posenc_encodings());
     suite_add_tcase(s, t);
     return s;
 }
