@@ -268,7 +268,7 @@ START_TEST(reversed_and_relabelled)
     posenc_answer a = ask(name, g, query), b = ask(name, h, query), c = ask(name, other, query);
     int determined = 0;
     for (int i = 0; i < 10; i++) {
-        if (!get(&a, "determined", i))
+        if (get(&a, "determined", i) == 0)
             continue;
         determined++;
         ck_assert_double_eq_tol(get(&a, "eigenvalues", i), get(&c, "eigenvalues", i), 1e-13);
