@@ -176,7 +176,12 @@ static char *dump(json_t *o)
 char *posenc_describe(const posenc_encoding *e)
 {
     json_t *o = describe(e), *s = schema(e);
-    if (!o || !s || json_object_set_new(o, "schema", s)) {
+    if (!o || !s) {
+        json_decref(o);
+        json_decref(s);
+        return NULL;
+    }
+    if (json_object_set_new(o, "schema", s)) {
         json_decref(o);
         return NULL;
     }
