@@ -34,8 +34,7 @@ posenc_status pe_read_doubles(const posenc_tensor *t, double *out, pe_pace *pace
     posenc_status st = PE_OK;
     for (int64_t first = 0, n = posenc_tensor_count(t); first < n && !st; first += CHUNK) {
         const int64_t m = n - first < CHUNK ? n - first : CHUNK;
-        for (int64_t i = first; i < first + m; i++)
-            out[i] = posenc_tensor_get(t, i);
+        pe_tensor_read(t, first, (size_t)m, out + first);
         st = pe_pace_add(pace, 4 * m);
     }
     return st;
