@@ -213,8 +213,8 @@ PE_BODY void widenb16_body(const uint16_t *src, double *dst, size_t n) { widen_h
 PE_KERNEL(widen16, widen16_body, (const uint16_t *src, double *dst, size_t n), (src, dst, n))
 PE_KERNEL(widenb16, widenb16_body, (const uint16_t *src, double *dst, size_t n), (src, dst, n))
 
-#define READ(type)                                  \
-    for (size_t i = 0; i < n; i++)                  \
+#define READ(type)                 \
+    for (size_t i = 0; i < n; i++) \
         out[i] = (double)((const type *)from)[i];
 
 void pe_tensor_read_on(pe_path path, const posenc_tensor *t, int64_t first, size_t n, double *out)
