@@ -146,3 +146,21 @@ posenc_status pe_sines_turn(const pe_sines *s, const pe_columns *c, pe_rotor *ro
     place(s, c, both, both + c->pairs, row);
     return pe_pace_add(pace, (int64_t)c->width + 50);
 }
+
+posenc_status pe_sines_wave(const pe_sines *s, const pe_columns *c, const pe_waves *waves, pe_dd position, double *both,
+                            double *row, pe_pace *pace)
+{
+    enum { CHUNK = 4096 };
+    const bool apart = s->split && c->cosines == c->pairs && c->width == 2 * c->pairs; /* where they belong already */
+    double *sine = apart ? row + c->sin0 : both, *cosine = apart ? row + c->cos0 : both + c->pairs;
+    posenc_status st = PE_OK;
+    for (size_t first = 0; first < c->pairs && !st; first += CHUNK) {
+        const size_t n = c->pairs - first < CHUNK ? c->pairs - first : CHUNK;
+        const bool large = waves->most * fabs(position.hi) >= 0x1p26;
+        pe_waves_at(waves, first, n, position, sine + first, cosine + first);
+        st = pe_pace_add(pace, (int64_t)n * (large ? 60 : 4) + 50);
+    }
+    if (!apart && !st)
+        place(s, c, sine, cosine, row);
+    return st ? st : pe_pace_add(pace, (int64_t)c->width);
+}
