@@ -122,25 +122,37 @@ PE_BODY void within_body(const double *v, size_t n, double min, double max, bool
 
 PE_KERNEL(within, within_body, (const double *v, size_t n, double min, double max, bool *sure), (v, n, min, max, sure))
 
-static bool tensor_values(const posenc_tensor *t, double min, double max, bool whole, const char *words, posenc_error *err)
+/* The first element that is outside min .. max, or not whole; -1: none. */
+static int64_t first_outside(const posenc_tensor *t, double min, double max, bool whole)
 {
     enum { BLOCK = 1024 };
     double v[BLOCK];
-    const bool within = !whole || t->dtype > PE_bfloat16; /* integers are whole */
+    whole = whole && t->dtype <= PE_bfloat16; /* integers are */
     for (int64_t first = 0, n = posenc_tensor_count(t); first < n; first += BLOCK) {
         const int64_t m = n - first < BLOCK ? n - first : BLOCK;
         bool sure = false;
         pe_tensor_read(t, first, (size_t)m, v);
-        if (within)
+        if (!whole)
             within_paths[pe_simd()](v, (size_t)m, min, max, &sure);
-        for (int64_t i = 0; i < m && !sure; i++) {
-            if (v[i] >= min && v[i] <= max && (!whole || v[i] == floor(v[i])))
-                continue;
-            pe_invalid(err, place_of(t, first + i).s, posenc_text("%.17g", v[i]), "%s", words);
-            return false;
-        }
+        for (int64_t i = 0; i < m && !sure; i++)
+            if (!(v[i] >= min && v[i] <= max && (!whole || v[i] == floor(v[i]))))
+                return first + i;
     }
-    return true;
+    return -1;
+}
+
+static bool tensor_values(const posenc_tensor *t, double min, double max, bool whole, const char *words, posenc_error *err)
+{
+    const int64_t i = first_outside(t, min, max, whole);
+    if (i < 0)
+        return true;
+    pe_invalid(err, place_of(t, i).s, posenc_text("%.17g", posenc_tensor_get(t, i)), "%s", words);
+    return false;
+}
+
+int64_t pe_tensor_infinite(const posenc_tensor *t)
+{
+    return t->dtype > PE_bfloat16 ? -1 : first_outside(t, -DBL_MAX, DBL_MAX, false);
 }
 
 bool pe_tensor_integers(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err)
