@@ -760,10 +760,12 @@ posenc_status pe_rope_turn(const pe_dd *w, size_t n, double position, pe_dd atte
     for (size_t first = 0; first < n; first += BLOCK) {
         const size_t some = n - first < BLOCK ? n - first : BLOCK;
         double *c = cosine + first, *s = sine + first;
-        for (size_t i = 0; i < some; i++)
-            angle[i] = single ? (pe_dd){ (double)((float)w[first + i].hi * (float)position), 0 }
-                              : pe_dd_times(w[first + i], position);
-        pe_sincos(angle, some, s, c);
+        for (size_t i = 0; single && i < some; i++)
+            angle[i] = (pe_dd){ (double)((float)w[first + i].hi * (float)position), 0 };
+        if (single)
+            pe_sincos(angle, some, s, c);
+        else
+            pe_sincos_times(w + first, some, position, s, c);
         for (size_t i = 0; single && i < some; i++) {
             c[i] = (double)((float)c[i] * (float)attention.hi);
             s[i] = (double)((float)s[i] * (float)attention.hi);

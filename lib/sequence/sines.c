@@ -99,9 +99,12 @@ posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *
     memset(row, 0, c->width * sizeof *row);
     for (size_t first = 0; first < c->pairs; first += BLOCK) {
         const size_t n = c->pairs - first < BLOCK ? c->pairs - first : BLOCK;
-        for (size_t i = 0; i < n; i++)
-            angle[i] = s->single ? angle_float32(s, position.hi, w[first + i].hi) : pe_dd_mul(w[first + i], position);
-        pe_sincos(angle, n, sine, cosine);
+        for (size_t i = 0; s->single && i < n; i++)
+            angle[i] = angle_float32(s, position.hi, w[first + i].hi);
+        if (s->single)
+            pe_sincos(angle, n, sine, cosine);
+        else
+            pe_sincos_mul(w + first, n, position, sine, cosine);
         for (size_t i = 0; i < n && s->single; i++) {
             sine[i] = pe_single(sine[i]);
             cosine[i] = pe_single(cosine[i]);

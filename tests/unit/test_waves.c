@@ -91,6 +91,31 @@ START_TEST(waves_by_every_path)
 }
 END_TEST
 
+/* Angles made in lanes: the bits of those made one by one. */
+START_TEST(products_by_every_path)
+{
+    pe_dd w[PAIRS], angle[PAIRS];
+    double s[PAIRS], c[PAIRS], s1[PAIRS], c1[PAIRS];
+    frequencies(w);
+    for (int i = 0; i < ROWS; i++) {
+        const pe_dd at = place(i);
+        for (int mul = 0; mul < 2; mul++) {
+            for (int k = 0; k < PAIRS; k++)
+                angle[k] = mul ? pe_dd_mul(w[k], at) : pe_dd_times(w[k], at.hi);
+            pe_sincos_on(PE_PATH_BASE, angle, PAIRS, s, c);
+            for (pe_path path = PE_PATH_BASE; path <= pe_simd(); path++) {
+                if (mul)
+                    pe_sincos_mul_on(path, w, PAIRS, at, s1, c1);
+                else
+                    pe_sincos_times_on(path, w, PAIRS, at.hi, s1, c1);
+                ck_assert_mem_eq(s, s1, sizeof s);
+                ck_assert_mem_eq(c, c1, sizeof c);
+            }
+        }
+    }
+}
+END_TEST
+
 /* ---- turns ---- */
 
 enum { IN = 3, M = 29, POINTS = 600 };
@@ -259,6 +284,7 @@ Suite *waves_suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, waves_against_exact);
     tcase_add_test(t, waves_by_every_path);
+    tcase_add_test(t, products_by_every_path);
     tcase_add_loop_test(t, turns, 0, 3);
     tcase_add_test(t, logarithms);
     tcase_add_test(t, tensors_read_in_rows);
