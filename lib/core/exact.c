@@ -163,12 +163,30 @@ PE_BODY void lanes_minus_quarters(pe_lanes *hi, pe_lanes *lo, const pe_lanes *k)
     lanes_sum(hi, lo, &s3, &rest);
 }
 
-/* Angles below ONE_STEP. */
+/* Of an angle a + b below ONE_STEP. */
+PE_BODY void sincos_lanes(const pe_lanes *hi, const pe_lanes *lo, pe_lanes *sine, pe_lanes *cosine)
+{
+    pe_lanes a = *hi, b = *lo, st, ct;
+    const pe_lanes rounded = a * TWO_OVER_PI + ROUNDER, k = rounded - ROUNDER;
+    const pe_bits quarter = (pe_bits)rounded;
+    lanes_minus_quarters(&a, &b, &k);
+    const pe_lanes z = a * a, half = 0.5 * z, near = 1 - half;
+    sine_tail(&z, &st);
+    cosine_tail(&z, &ct);
+    const pe_lanes s = a + (b * near + a * z * st);
+    const pe_lanes c = near + (((1 - near) - half) + (z * z * ct - a * b));
+    const pe_masks odd = -(pe_masks)(quarter & 1);
+    /* bit 1 of the quarter, and of the one after it, is the sign */
+    const pe_bits sign = (quarter & 2) << 62, sign1 = ((quarter + 1) & 2) << 62;
+    *sine = (pe_lanes)((pe_bits)PE_SELECT(odd, c, s) ^ sign);
+    *cosine = (pe_lanes)((pe_bits)PE_SELECT(odd, s, c) ^ sign1);
+}
+
 PE_BODY void sincos_body(const double *hi, const double *lo, size_t n, double *sine, double *cosine)
 {
     for (size_t i = 0; i < n; i += PE_LANES) {
         const size_t m = n - i < PE_LANES ? n - i : PE_LANES;
-        pe_lanes a = { 0 }, b = { 0 }, st, ct;
+        pe_lanes a = { 0 }, b = { 0 }, sn, cn;
         if (m == PE_LANES) {
             PE_LOAD(a, hi + i, PE_LANES);
             PE_LOAD(b, lo + i, PE_LANES);
@@ -176,19 +194,7 @@ PE_BODY void sincos_body(const double *hi, const double *lo, size_t n, double *s
             PE_LOAD(a, hi + i, m);
             PE_LOAD(b, lo + i, m);
         }
-        const pe_lanes rounded = a * TWO_OVER_PI + ROUNDER, k = rounded - ROUNDER;
-        const pe_bits quarter = (pe_bits)rounded;
-        lanes_minus_quarters(&a, &b, &k);
-        const pe_lanes z = a * a, half = 0.5 * z, near = 1 - half;
-        sine_tail(&z, &st);
-        cosine_tail(&z, &ct);
-        const pe_lanes s = a + (b * near + a * z * st);
-        const pe_lanes c = near + (((1 - near) - half) + (z * z * ct - a * b));
-        const pe_masks odd = -(pe_masks)(quarter & 1);
-        /* bit 1 of the quarter, and of the one after it, is the sign */
-        const pe_bits sign = (quarter & 2) << 62, sign1 = ((quarter + 1) & 2) << 62;
-        const pe_lanes sn = (pe_lanes)((pe_bits)PE_SELECT(odd, c, s) ^ sign),
-                       cn = (pe_lanes)((pe_bits)PE_SELECT(odd, s, c) ^ sign1);
+        sincos_lanes(&a, &b, &sn, &cn);
         if (m == PE_LANES) {
             PE_STORE(sine + i, sn, PE_LANES);
             PE_STORE(cosine + i, cn, PE_LANES);
@@ -197,6 +203,46 @@ PE_BODY void sincos_body(const double *hi, const double *lo, size_t n, double *s
             PE_STORE(cosine + i, cn, m);
         }
     }
+}
+
+/* The same of w * at, by pe_dd_times or pe_dd_mul lane by lane; `large`: whether any angle is, so that all are to be made
+ * another way. */
+PE_BODY void product_body(const pe_dd *w, size_t n, const pe_dd *at, bool single, double *sine, double *cosine, bool *large)
+{
+    const pe_dd parts = pe_split(at->hi);
+    const pe_masks most = (pe_masks)PE_SPLAT(ONE_STEP);
+    pe_masks small = most | INT64_MIN;
+    for (size_t i = 0; i < n; i += PE_LANES) {
+        const size_t m = n - i < PE_LANES ? n - i : PE_LANES;
+        double both[2 * PE_LANES];
+        pe_lanes x, y, sn, cn;
+        const double *from = &w[i].hi;
+        if (m < PE_LANES) {
+            memset(both, 0, sizeof both);
+            memcpy(both, w + i, m * sizeof *w);
+            from = both;
+        }
+        PE_LOAD(x, from, PE_LANES);
+        PE_LOAD(y, from + PE_LANES, PE_LANES);
+        const pe_lanes hi = __builtin_shufflevector(x, y, 0, 2, 4, 6, 8, 10, 12, 14),
+                       lo = __builtin_shufflevector(x, y, 1, 3, 5, 7, 9, 11, 13, 15);
+        const pe_lanes t = 0x1.0000002p27 * hi, top = t - (t - hi), rest = hi - top, p = hi * at->hi;
+        const pe_lanes e = ((top * parts.hi - p) + top * parts.lo + rest * parts.hi) + rest * parts.lo;
+        const pe_lanes more = single ? lo * at->hi : hi * at->lo + lo * at->hi;
+        const pe_lanes f = e + more, a = p + f, b = f - (a - p);
+        small &= ((pe_masks)a & INT64_MAX) - most;
+        sincos_lanes(&a, &b, &sn, &cn);
+        if (m == PE_LANES) {
+            PE_STORE(sine + i, sn, PE_LANES);
+            PE_STORE(cosine + i, cn, PE_LANES);
+        } else {
+            PE_STORE(sine + i, sn, m);
+            PE_STORE(cosine + i, cn, m);
+        }
+    }
+    *large = false;
+    for (int l = 0; l < PE_LANES; l++)
+        *large = *large || small[l] >= 0;
 }
 
 PE_KERNEL(sincos, sincos_body, (const double *hi, const double *lo, size_t n, double *sine, double *cosine),
@@ -217,6 +263,46 @@ void pe_sincos_on(pe_path path, const pe_dd *angle, size_t n, double *sine, doub
         }
         sincos_paths[path](hi, lo, m, sine + first, cosine + first);
     }
+}
+
+PE_KERNEL(product, product_body,
+          (const pe_dd *w, size_t n, const pe_dd *at, bool single, double *sine, double *cosine, bool *large),
+          (w, n, at, single, sine, cosine, large))
+
+static void sincos_product(pe_path path, const pe_dd *w, size_t n, pe_dd at, bool single, double *sine, double *cosine)
+{
+    enum { BLOCK = 64 };
+    pe_dd angle[BLOCK];
+    for (size_t first = 0; first < n; first += BLOCK) {
+        const size_t m = n - first < BLOCK ? n - first : BLOCK;
+        bool large;
+        product_paths[path](w + first, m, &at, single, sine + first, cosine + first, &large);
+        if (!large)
+            continue;
+        for (size_t i = 0; i < m; i++)
+            angle[i] = single ? pe_dd_times(w[first + i], at.hi) : pe_dd_mul(w[first + i], at);
+        pe_sincos_on(path, angle, m, sine + first, cosine + first);
+    }
+}
+
+void pe_sincos_times_on(pe_path path, const pe_dd *w, size_t n, double at, double *sine, double *cosine)
+{
+    sincos_product(path, w, n, (pe_dd){ at, 0 }, true, sine, cosine);
+}
+
+void pe_sincos_times(const pe_dd *w, size_t n, double at, double *sine, double *cosine)
+{
+    pe_sincos_times_on(pe_simd(), w, n, at, sine, cosine);
+}
+
+void pe_sincos_mul_on(pe_path path, const pe_dd *w, size_t n, pe_dd at, double *sine, double *cosine)
+{
+    sincos_product(path, w, n, at, false, sine, cosine);
+}
+
+void pe_sincos_mul(const pe_dd *w, size_t n, pe_dd at, double *sine, double *cosine)
+{
+    pe_sincos_mul_on(pe_simd(), w, n, at, sine, cosine);
 }
 
 void pe_sincos(const pe_dd *angle, size_t n, double *sine, double *cosine)

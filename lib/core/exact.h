@@ -56,6 +56,12 @@ void pe_sincos(const pe_dd *angle, size_t n, double *sine, double *cosine);
 /* The same by the instructions of one path, which this CPU has: for tests. */
 void pe_sincos_on(pe_path path, const pe_dd *angle, size_t n, double *sine, double *cosine);
 
+/* The same bits of the angles pe_dd_times(w[i], at), and pe_dd_mul(w[i], at), which are made in lanes. */
+void pe_sincos_times(const pe_dd *w, size_t n, double at, double *sine, double *cosine);
+void pe_sincos_times_on(pe_path path, const pe_dd *w, size_t n, double at, double *sine, double *cosine);
+void pe_sincos_mul(const pe_dd *w, size_t n, pe_dd at, double *sine, double *cosine);
+void pe_sincos_mul_on(pe_path path, const pe_dd *w, size_t n, pe_dd at, double *sine, double *cosine);
+
 /* ---- float32 steps ---- */
 
 /* Rounded to float32, as a peer that works in it does after every step. */

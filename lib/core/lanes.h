@@ -23,6 +23,8 @@ typedef enum pe_path { PE_PATH_BASE, PE_PATH_AVX2, PE_PATH_AVX512, PE_PATHS } pe
 pe_path pe_simd(void);
 /* posenc_convert by one path, which this CPU has: for tests. */
 void pe_convert_on(pe_path path, posenc_dtype t, void *dst, const double *src, size_t n);
+/* pe_tensor_read by one path: for tests. */
+void pe_tensor_read_on(pe_path path, const posenc_tensor *t, int64_t first, size_t n, double *out);
 
 #define PE_BODY static inline __attribute__((always_inline))
 

@@ -213,10 +213,10 @@ posenc_status posenc_set_tensor(const posenc_table *t, const posenc_param *row, 
         return st;
     if (row->kind != PE_T_TENSOR)
         return refuse(row, "a tensor", err);
-    for (int64_t i = 0, n = posenc_tensor_count(v); i < n && (v->dtype <= PE_bfloat16); i++)
-        if (!isfinite(posenc_tensor_get(v, i)))
-            return posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%lld]", row->name, (long long)i).s,
-                               posenc_text("%g", posenc_tensor_get(v, i)).s, "finite numbers");
+    const int64_t i = pe_tensor_infinite(v);
+    if (i >= 0)
+        return posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%lld]", row->name, (long long)i).s,
+                           posenc_text("%g", posenc_tensor_get(v, i)).s, "finite numbers");
     posenc_tensor *dst = at(row, params);
     *dst = *v;
     dst->name = row->name;

@@ -53,37 +53,42 @@ static void put(text *t, const char *format, ...)
     }
 }
 
-/* Lists and tensors longer than this stand in the key by their SHA-256. */
-enum { INLINE = 64 };
+/* Lists longer than this, and tensors, stand in the key by their SHA-256. */
+enum { INLINE = 64, MAX_ROWS = 64 };
 
-static void put_hash(text *t, const void *data, size_t size)
+/* A row's SHA-256 in hex: made for the key, used again for the JSON; a tensor may be large. */
+typedef struct hashes {
+    char hex[MAX_ROWS][65]; /* "": not made yet */
+} hashes;
+
+static void put_hash(text *t, const void *data, size_t size, char hex[65])
 {
     pe_digest d;
-    char hex[65];
-    if (!pe_hash(data, size, &d)) {
+    if (!*hex && !pe_hash(data, size, &d)) {
         t->failed = true;
         return;
     }
-    pe_hex(&d, hex);
+    if (!*hex)
+        pe_hex(&d, hex);
     put(t, "sha256-%s", hex);
 }
 
 /* Integers are hashed as int64: the width that a client sent them in is no part of the request. */
-static void put_tensor(text *t, const posenc_tensor *v)
+static void put_tensor(text *t, const posenc_tensor *v, char hex[65])
 {
     int64_t n = posenc_tensor_count(v), *wide = NULL;
     const bool narrow = v->dtype == PE_int32 || v->dtype == PE_uint8 || v->dtype == PE_int16;
-    if (narrow && !(wide = malloc((size_t)(n ? n : 1) * sizeof *wide))) {
+    if (narrow && !*hex && !(wide = malloc((size_t)(n ? n : 1) * sizeof *wide))) {
         t->failed = true;
         return;
     }
-    for (int64_t i = 0; narrow && i < n; i++)
+    for (int64_t i = 0; wide && i < n; i++)
         wide[i] = (int64_t)posenc_tensor_get(v, i);
     put(t, "%s[", posenc_dtype_name(narrow ? PE_int64 : v->dtype));
     for (int i = 0; i < v->rank; i++)
         put(t, "%s%lld", i ? "," : "", (long long)v->shape[i]);
     put(t, "]:");
-    put_hash(t, narrow ? (const void *)wide : v->data, narrow ? (size_t)n * sizeof *wide : posenc_tensor_size(v));
+    put_hash(t, narrow ? (const void *)wide : v->data, narrow ? (size_t)n * sizeof *wide : posenc_tensor_size(v), hex);
     free(wide);
 }
 
@@ -103,7 +108,7 @@ static void put_hex(text *t, double v)
 }
 
 /* " name=value" of every row that applies: numbers in hex, exact; the reader of queries parses it back. */
-static void put_key(text *t, const posenc_table *table, const void *params)
+static void put_key(text *t, const posenc_table *table, const void *params, hashes *made)
 {
     for (size_t i = 0; i < table->nrows; i++) {
         const posenc_param *r = &table->rows[i];
@@ -117,12 +122,12 @@ static void put_key(text *t, const posenc_table *table, const void *params)
         case PE_T_BOOL: put(t, "%s", *(const bool *)p ? "true" : "false"); break;
         case PE_T_ENUM: put(t, "%s", r->names[*(const int *)p]); break;
         case PE_T_TEXT: put(t, "%s", *(const char *const *)p); break;
-        case PE_T_TENSOR: put_tensor(t, p); break;
+        case PE_T_TENSOR: put_tensor(t, p, made->hex[i]); break;
         case PE_T_REALS: {
             const posenc_reals *l = p;
             if (l->n > INLINE) {
                 put(t, "@%zu:", l->n);
-                put_hash(t, l->v, l->n * sizeof *l->v);
+                put_hash(t, l->v, l->n * sizeof *l->v, made->hex[i]);
             } else {
                 for (size_t k = 0; k < l->n; k++) {
                     put(t, "%s", k ? "," : "");
@@ -145,7 +150,7 @@ static void put_real(text *t, double v)
         put(t, "%.*s", (int)pe_number_text(&one, 0, number), number);
 }
 
-static void put_json(text *t, const posenc_table *table, const void *params)
+static void put_json(text *t, const posenc_table *table, const void *params, hashes *made)
 {
     for (size_t i = 0; i < table->nrows; i++) {
         const posenc_param *r = &table->rows[i];
@@ -166,14 +171,14 @@ static void put_json(text *t, const posenc_table *table, const void *params)
             break;
         case PE_T_TENSOR:
             put(t, "\"");
-            put_tensor(t, p);
+            put_tensor(t, p, made->hex[i]);
             put(t, "\"");
             break;
         case PE_T_REALS: {
             const posenc_reals *l = p;
             if (l->n > INLINE) {
                 put(t, "\"@%zu:", l->n);
-                put_hash(t, l->v, l->n * sizeof *l->v);
+                put_hash(t, l->v, l->n * sizeof *l->v, made->hex[i]);
                 put(t, "\"");
             } else {
                 put(t, "[");
@@ -210,10 +215,13 @@ static posenc_status describe(posenc_request *r, posenc_error *err)
 {
     const posenc_encoding *e = r->encoding;
     text key = { .arena = r->arena }, json = { .arena = r->arena };
+    hashes made;
+    for (int i = 0; i < MAX_ROWS; i++)
+        made.hex[i][0] = 0;
     put(&key, "%s/%d dtype=%s", e->name, e->revision, real_dtypes[r->common.dtype]);
-    put_key(&key, &e->table, r->params);
+    put_key(&key, &e->table, r->params, &made);
     put(&json, "{");
-    put_json(&json, &e->table, r->params);
+    put_json(&json, &e->table, r->params, &made);
     put(&json, "%s\"dtype\":\"%s\"", json.n > 1 ? "," : "", real_dtypes[r->common.dtype]);
     if (r->graph) {
         put(&key, " graph=%s", posenc_graph_id(r->graph));

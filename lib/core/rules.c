@@ -101,16 +101,58 @@ static posenc_short place_of(const posenc_tensor *t, int64_t i)
     return s;
 }
 
+/* Whether all are in min .. max for certain; false also for -0 beside a bound of 0. */
+PE_BODY void within_body(const double *v, size_t n, double min, double max, bool *sure)
+{
+    pe_masks bad = { 0 };
+    size_t i = 0;
+    for (; i + PE_LANES <= n; i += PE_LANES) {
+        pe_lanes x;
+        PE_LOAD(x, v + i, PE_LANES);
+        const pe_masks magnitude = (pe_masks)x & 0x7fffffffffffffff; /* a NaN's is over that of infinity */
+        bad |= (pe_masks)(x - min) | (pe_masks)(max - x) | (0x7ff0000000000000 - magnitude);
+    }
+    bool all = true;
+    for (int l = 0; l < PE_LANES; l++)
+        all = all && bad[l] >= 0;
+    for (; i < n; i++)
+        all = all && v[i] >= min && v[i] <= max;
+    *sure = all;
+}
+
+PE_KERNEL(within, within_body, (const double *v, size_t n, double min, double max, bool *sure), (v, n, min, max, sure))
+
+/* The first element that is outside min .. max, or not whole; -1: none. */
+static int64_t first_outside(const posenc_tensor *t, double min, double max, bool whole)
+{
+    enum { BLOCK = 1024 };
+    double v[BLOCK];
+    whole = whole && t->dtype <= PE_bfloat16; /* integers are */
+    for (int64_t first = 0, n = posenc_tensor_count(t); first < n; first += BLOCK) {
+        const int64_t m = n - first < BLOCK ? n - first : BLOCK;
+        bool sure = false;
+        pe_tensor_read(t, first, (size_t)m, v);
+        if (!whole)
+            within_paths[pe_simd()](v, (size_t)m, min, max, &sure);
+        for (int64_t i = 0; i < m && !sure; i++)
+            if (!(v[i] >= min && v[i] <= max && (!whole || v[i] == floor(v[i]))))
+                return first + i;
+    }
+    return -1;
+}
+
 static bool tensor_values(const posenc_tensor *t, double min, double max, bool whole, const char *words, posenc_error *err)
 {
-    for (int64_t i = 0, n = posenc_tensor_count(t); i < n; i++) {
-        double v = posenc_tensor_get(t, i);
-        if (v >= min && v <= max && (!whole || v == floor(v)))
-            continue;
-        pe_invalid(err, place_of(t, i).s, posenc_text("%.17g", v), "%s", words);
-        return false;
-    }
-    return true;
+    const int64_t i = first_outside(t, min, max, whole);
+    if (i < 0)
+        return true;
+    pe_invalid(err, place_of(t, i).s, posenc_text("%.17g", posenc_tensor_get(t, i)), "%s", words);
+    return false;
+}
+
+int64_t pe_tensor_infinite(const posenc_tensor *t)
+{
+    return t->dtype > PE_bfloat16 ? -1 : first_outside(t, -DBL_MAX, DBL_MAX, false);
 }
 
 bool pe_tensor_integers(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err)
@@ -147,8 +189,13 @@ double pe_dtype_max(posenc_dtype dtype)
 
 double pe_tensor_largest(const posenc_tensor *t)
 {
-    double most = 0;
-    for (int64_t i = 0, n = posenc_tensor_count(t); i < n; i++)
-        most = pe_max(most, fabs(posenc_tensor_get(t, i)));
+    enum { BLOCK = 1024 };
+    double most = 0, v[BLOCK];
+    for (int64_t first = 0, n = posenc_tensor_count(t); first < n; first += BLOCK) {
+        const int64_t m = n - first < BLOCK ? n - first : BLOCK;
+        pe_tensor_read(t, first, (size_t)m, v);
+        for (int64_t i = 0; i < m; i++)
+            most = pe_max(most, fabs(v[i]));
+    }
     return most;
 }

@@ -1,6 +1,7 @@
 /* store.c - rounding with a look at what does not fit. */
 #include "core/store.h"
 
+#include "core/lanes.h"
 #include "core/params.h"
 
 #include <math.h>
@@ -16,10 +17,32 @@ static double overflow(posenc_dtype t)
     }
 }
 
+/* Whether every |v| is below the limit: bits of magnitudes are in the order of the magnitudes. */
+PE_BODY void below_body(const double *v, size_t n, double limit, bool *all)
+{
+    const pe_masks most = (pe_masks)PE_SPLAT(limit);
+    pe_masks below = most | INT64_MIN;
+    size_t i = 0;
+    for (; i + PE_LANES <= n; i += PE_LANES) {
+        pe_masks x;
+        memcpy(&x, v + i, sizeof x);
+        below &= (x & INT64_MAX) - most;
+    }
+    *all = true;
+    for (int l = 0; l < PE_LANES; l++)
+        *all = *all && below[l] < 0;
+    for (; i < n; i++)
+        *all = *all && fabs(v[i]) < limit;
+}
+
+PE_KERNEL(below, below_body, (const double *v, size_t n, double limit, bool *all), (v, n, limit, all))
+
 posenc_status pe_store(const posenc_tensor *t, int64_t first, const double *v, size_t n, posenc_error *err)
 {
     const double limit = overflow(t->dtype);
-    for (size_t i = 0; i < n; i++)
+    bool all;
+    below_paths[pe_simd()](v, n, limit, &all);
+    for (size_t i = 0; i < n && !all; i++)
         if (!(fabs(v[i]) < limit))
             return pe_invalid(err, "dtype", posenc_text("%s", posenc_dtype_name(t->dtype)),
                               "a type that holds element %lld of %s, which is %.6g", (long long)first + (long long)i,
@@ -34,8 +57,7 @@ posenc_status pe_read_doubles(const posenc_tensor *t, double *out, pe_pace *pace
     posenc_status st = PE_OK;
     for (int64_t first = 0, n = posenc_tensor_count(t); first < n && !st; first += CHUNK) {
         const int64_t m = n - first < CHUNK ? n - first : CHUNK;
-        for (int64_t i = first; i < first + m; i++)
-            out[i] = posenc_tensor_get(t, i);
+        pe_tensor_read(t, first, (size_t)m, out + first);
         st = pe_pace_add(pace, 4 * m);
     }
     return st;

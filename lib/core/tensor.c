@@ -187,15 +187,55 @@ PE_BODY void widen_body(const float *src, double *dst, size_t n)
 
 PE_KERNEL(widen, widen_body, (const float *src, double *dst, size_t n), (src, dst, n))
 
+/* float16 and bfloat16, exactly: the float64 of a subnormal is its fraction times a power of two, the difference of two
+ * normal numbers. `top` is the exponent of infinity. */
+PE_BODY void widen_halves_body(const uint16_t *src, double *dst, size_t n, int mant, int bias)
+{
+    const uint64_t top = (uint64_t)(2 * bias + 1), rebias = (uint64_t)(1023 - bias);
+    const double one = ldexp(1, 1 - bias); /* the smallest normal number */
+    for (size_t i = 0; i < n; i += PE_LANES) {
+        const size_t m = n - i < PE_LANES ? n - i : PE_LANES;
+        halves h = { 0 };
+        memcpy(&h, src + i, m * sizeof *src);
+        const pe_bits u = __builtin_convertvector(h, pe_bits), sign = u >> 15 << 63, e = u >> mant & top;
+        const pe_bits fraction = (u << (52 - mant)) & 0xfffffffffffffULL;
+        const pe_bits special = ~BELOW_ZERO(e - top), below = BELOW_ZERO(e - 1);
+        const pe_bits exponent = (e + rebias) | (special & 0x7ff);
+        const pe_lanes small = (pe_lanes)(fraction | (rebias + 1) << 52) - one;
+        const pe_lanes v = (pe_lanes)((((exponent << 52 | fraction) & ~below) | ((pe_bits)small & below)) | sign);
+        memcpy(dst + i, &v, m * sizeof *dst);
+    }
+}
+
+PE_BODY void widen16_body(const uint16_t *src, double *dst, size_t n) { widen_halves_body(src, dst, n, 10, 15); }
+PE_BODY void widenb16_body(const uint16_t *src, double *dst, size_t n) { widen_halves_body(src, dst, n, 7, 127); }
+
+PE_KERNEL(widen16, widen16_body, (const uint16_t *src, double *dst, size_t n), (src, dst, n))
+PE_KERNEL(widenb16, widenb16_body, (const uint16_t *src, double *dst, size_t n), (src, dst, n))
+
+#define READ(type)                 \
+    for (size_t i = 0; i < n; i++) \
+        out[i] = (double)((const type *)from)[i];
+
+void pe_tensor_read_on(pe_path path, const posenc_tensor *t, int64_t first, size_t n, double *out)
+{
+    if (!n)
+        return;
+    const void *from = (const char *)t->data + (size_t)first * posenc_dtype_size(t->dtype);
+    switch (t->dtype) {
+    case PE_float64: memcpy(out, from, n * sizeof *out); break;
+    case PE_float32: widen_paths[path](from, out, n); break;
+    case PE_float16: widen16_paths[path](from, out, n); break;
+    case PE_bfloat16: widenb16_paths[path](from, out, n); break;
+    case PE_int32: READ(int32_t) break;
+    case PE_int64: READ(int64_t) break;
+    case PE_uint8: READ(uint8_t) break;
+    case PE_int16: READ(int16_t) break;
+    case PE_NDTYPES: break;
+    }
+}
+
 void pe_tensor_read(const posenc_tensor *t, int64_t first, size_t n, double *out)
 {
-    if (t->dtype == PE_float64) {
-        if (n)
-            memcpy(out, (const double *)t->data + first, n * sizeof *out);
-    } else if (t->dtype == PE_float32) {
-        widen_paths[pe_simd()]((const float *)t->data + first, out, n);
-    } else {
-        for (size_t i = 0; i < n; i++)
-            out[i] = posenc_tensor_get(t, first + (int64_t)i);
-    }
+    pe_tensor_read_on(pe_simd(), t, first, n, out);
 }

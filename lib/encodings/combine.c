@@ -12,6 +12,7 @@
  * Source: adding, Vaswani et al. 2017, arXiv:1706.03762, section 3.5; concatenating, as many vision models do; this
  * file decides what is scaled and what is counted. Products and sums are in double-double, rounded once. */
 #include "core/exact.h"
+#include "core/lanes.h"
 #include "core/pace.h"
 #include "core/params.h"
 #include "core/store.h"
@@ -162,7 +163,7 @@ static uint64_t scratch(const posenc_request *r)
     const combine *p = r->params;
     const uint64_t d = (uint64_t)last_axis(&p->embedding), e = (uint64_t)last_axis(&p->encoding);
     const uint64_t held = projects(r) ? (uint64_t)(vectors(&p->encoding) + 1) * (uint64_t)added_width(r) : d + e;
-    return 8 * ((pe_given(r, "projection") ? (uint64_t)posenc_tensor_count(&p->projection) : 0) + 2 * held + 2 * (d + e) +
+    return 8 * ((pe_given(r, "projection") ? (uint64_t)posenc_tensor_count(&p->projection) : 0) + 2 * held + 3 * (d + e) +
                 (uint64_t)last_axis(&r->shape.tensor[0]));
 }
 
@@ -174,7 +175,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const double products = !pe_given(r, "projection") ? 0
                             : projects(r) ? (double)posenc_tensor_count(&p->projection) * (double)vectors(&p->encoding)
                                           : (double)posenc_tensor_count(&p->projection) * n;
-    *out = (posenc_cost){ .ns = 2000 + 60 * n + 6 * elements + 8 * products + (p->match_rms ? 12 : 2) * sources,
+    *out = (posenc_cost){ .ns = 2000 + 60 * n + (pe_given(r, "projection") ? 6 : 2) * elements + 8 * products + 2 * sources,
                           .scratch = scratch(r) };
 }
 
@@ -187,16 +188,91 @@ typedef struct work {
     pe_dd *projected;         /* (vectors of encoding, added), with mode=add and a projection; otherwise NULL */
     pe_dd *both;              /* (d + e) the token, and behind it the encoding */
     pe_dd *to;                /* (added) the encoding as it is added */
+    double *token, *plain;    /* (d), (e): what a vector is read into */
     double *row;              /* of the result */
     pe_pace pace;
 } work;
 
-static void read_vector(const posenc_tensor *t, int64_t i, pe_dd *out)
+static void read_vector(const posenc_tensor *t, int64_t i, double *plain, pe_dd *out)
 {
     const int64_t n = last_axis(t);
+    pe_tensor_read(t, i * n, (size_t)n, plain);
     for (int64_t k = 0; k < n; k++)
-        out[k] = (pe_dd){ posenc_tensor_get(t, i * n + k), 0 };
+        out[k] = (pe_dd){ plain[k], 0 };
 }
+
+/* out[k] = (x[k] + f y[k]).hi, or (f y[k]).hi, by pe_dd_times and pe_dd_add, lane by lane: rounded twice at the most, the
+ * first time to 100 bits. `narrow`: y has at most 26 bits, so that it need not be split. */
+PE_BODY void scaled_lanes(const pe_lanes *y, double f, const pe_dd *parts, bool narrow, pe_lanes *hi, pe_lanes *lo)
+{
+    const pe_lanes p = *y * f;
+    pe_lanes rest;
+    if (narrow) {
+        rest = (*y * parts->hi - p) + *y * parts->lo;
+    } else {
+        const pe_lanes t = 0x1.0000002p27 * *y, top = t - (t - *y), low = *y - top;
+        rest = ((top * parts->hi - p) + top * parts->lo + low * parts->hi) + low * parts->lo;
+    }
+    *hi = p + rest;
+    *lo = rest - (*hi - p);
+}
+
+PE_BODY void add_scaled_body(const double *x, const double *y, double f, bool narrow, size_t n, double *out)
+{
+    const pe_dd parts = pe_split(f);
+    for (size_t i = 0; i < n; i += PE_LANES) {
+        const size_t m = n - i < PE_LANES ? n - i : PE_LANES;
+        pe_lanes a = { 0 }, b = { 0 }, hi, lo;
+        if (m == PE_LANES) {
+            PE_LOAD(a, x + i, PE_LANES);
+            PE_LOAD(b, y + i, PE_LANES);
+        } else {
+            PE_LOAD(a, x + i, m);
+            PE_LOAD(b, y + i, m);
+        }
+        scaled_lanes(&b, f, &parts, narrow, &hi, &lo);
+        const pe_lanes s = a + hi, t = s - a, e = (a - (s - t)) + (hi - t); /* two_sum */
+        const pe_lanes r = s + (e + lo);
+        if (m == PE_LANES)
+            PE_STORE(out + i, r, PE_LANES);
+        else
+            PE_STORE(out + i, r, m);
+    }
+}
+
+PE_KERNEL(add_scaled, add_scaled_body, (const double *x, const double *y, double f, bool narrow, size_t n, double *out),
+          (x, y, f, narrow, n, out))
+
+/* Adds the squares of n numbers to eight sums in double-double, number k to sum k mod 8. */
+PE_BODY void squares_body(const double *x, size_t n, bool narrow, double *hi, double *lo)
+{
+    pe_lanes h, l;
+    PE_LOAD(h, hi, PE_LANES);
+    PE_LOAD(l, lo, PE_LANES);
+    for (size_t i = 0; i < n; i += PE_LANES) {
+        const size_t m = n - i < PE_LANES ? n - i : PE_LANES;
+        pe_lanes v = { 0 };
+        if (m == PE_LANES)
+            PE_LOAD(v, x + i, PE_LANES);
+        else
+            PE_LOAD(v, x + i, m);
+        const pe_lanes p = v * v;
+        if (!narrow) {
+            const pe_lanes t = 0x1.0000002p27 * v, top = t - (t - v), low = v - top;
+            l += ((top * top - p) + 2 * (top * low)) + low * low;
+        }
+        const pe_lanes s = h + p, t = s - h;
+        l += (h - (s - t)) + (p - t);
+        h = s;
+    }
+    PE_STORE(hi, h, PE_LANES);
+    PE_STORE(lo, l, PE_LANES);
+}
+
+PE_KERNEL(squares, squares_body, (const double *x, size_t n, bool narrow, double *hi, double *lo), (x, n, narrow, hi, lo))
+
+/* Whether every element has at most 26 bits. */
+static bool narrow(const posenc_tensor *t) { return t->dtype != PE_float64 && t->dtype != PE_int32 && t->dtype != PE_int64; }
 
 /* The sum over i of projection[o][i] x[i], i ascending. */
 static pe_dd project(const work *w, size_t o, const pe_dd *x, size_t in)
@@ -212,7 +288,7 @@ static posenc_status project_all(work *w)
 {
     posenc_status st = PE_OK;
     for (int64_t i = 0, n = vectors(&w->p->encoding); i < n && !st; i++) {
-        read_vector(&w->p->encoding, i, w->both);
+        read_vector(&w->p->encoding, i, w->plain, w->both);
         for (size_t o = 0; o < w->added && !st; o++) {
             w->projected[(size_t)i * w->added + o] = project(w, o, w->both, w->e);
             st = pe_pace_add(&w->pace, (int64_t)w->e * 10);
@@ -227,7 +303,7 @@ static void encoding_vector(work *w, int64_t i)
     if (w->projected)
         memcpy(w->to, w->projected + (size_t)i * w->added, w->added * sizeof *w->to);
     else
-        read_vector(&w->p->encoding, i, w->to);
+        read_vector(&w->p->encoding, i, w->plain, w->to);
 }
 
 /* Which vector of the encoding meets vector i of the embedding. */
@@ -244,11 +320,35 @@ static int64_t partner(const combine *p, int64_t i)
     return at;
 }
 
-static posenc_status add_squares(work *w, const pe_dd *x, size_t n, pe_dd *sum)
+/* The sum of the squares of every element. */
+static posenc_status sum_squares(work *w, const posenc_tensor *t, pe_dd *sum)
 {
-    for (size_t k = 0; k < n; k++)
-        *sum = pe_dd_add(*sum, pe_dd_mul(x[k], x[k]));
-    return pe_pace_add(&w->pace, (int64_t)n * 15);
+    enum { BLOCK = 512 };
+    double v[BLOCK], hi[PE_LANES] = { 0 }, lo[PE_LANES] = { 0 };
+    posenc_status st = PE_OK;
+    for (int64_t i = 0, n = posenc_tensor_count(t); i < n && !st; i += BLOCK) {
+        const int64_t m = n - i < BLOCK ? n - i : BLOCK;
+        pe_tensor_read(t, i, (size_t)m, v);
+        squares_paths[pe_simd()](v, (size_t)m, narrow(t), hi, lo);
+        st = pe_pace_add(&w->pace, 2 * m + 20);
+    }
+    *sum = (pe_dd){ 0, 0 };
+    for (int l = 0; l < PE_LANES; l++)
+        *sum = pe_dd_add(*sum, pe_two_sum(hi[l], lo[l]));
+    return st;
+}
+
+static posenc_status sum_projected(work *w, int64_t vectors, pe_dd *sum)
+{
+    posenc_status st = PE_OK;
+    *sum = (pe_dd){ 0, 0 };
+    for (int64_t i = 0; i < vectors && !st; i++) {
+        const pe_dd *x = w->projected + (size_t)i * w->added;
+        for (size_t k = 0; k < w->added; k++)
+            *sum = pe_dd_add(*sum, pe_dd_mul(x[k], x[k]));
+        st = pe_pace_add(&w->pace, (int64_t)w->added * 15);
+    }
+    return st;
 }
 
 /* The factor of match_rms; 1 where there is nothing to match. */
@@ -256,16 +356,10 @@ static posenc_status match(work *w, double *factor, posenc_error *err)
 {
     const combine *p = w->p;
     const int64_t n = vectors(&p->embedding), m = vectors(&p->encoding);
-    pe_dd tokens = { 0, 0 }, encodings = { 0, 0 };
-    posenc_status st = PE_OK;
-    for (int64_t i = 0; i < n && !st; i++) {
-        read_vector(&p->embedding, i, w->both);
-        st = add_squares(w, w->both, w->d, &tokens);
-    }
-    for (int64_t i = 0; i < m && !st; i++) {
-        encoding_vector(w, i);
-        st = add_squares(w, w->to, w->added, &encodings);
-    }
+    pe_dd tokens, encodings = { 0, 0 };
+    posenc_status st = sum_squares(w, &p->embedding, &tokens);
+    if (!st)
+        st = w->projected ? sum_projected(w, m, &encodings) : sum_squares(w, &p->encoding, &encodings);
     *factor = 1;
     if (st || !n || !m)
         return st;
@@ -279,12 +373,27 @@ static posenc_status match(work *w, double *factor, posenc_error *err)
     return PE_OK;
 }
 
-/* w->row = the result for token i. */
+/* w->row = the result for token i, where no projection is in the way. */
+static posenc_status make_plain_row(work *w, int64_t i, double factor)
+{
+    const combine *p = w->p;
+    const bool adds = p->mode == ADD, few = narrow(&p->encoding);
+    pe_tensor_read(&p->encoding, partner(p, i) * (int64_t)w->e, w->e, w->plain);
+    pe_tensor_read(&p->embedding, i * (int64_t)w->d, w->d, w->row);
+    if (adds)
+        add_scaled_paths[pe_simd()](w->row, w->plain, factor, few, w->e, w->row);
+    else
+        for (size_t k = 0; k < w->e; k++)
+            w->row[w->d + k] = w->plain[k] * factor; /* rounded as pe_dd_times is */
+    return pe_pace_add(&w->pace, (int64_t)(w->d + w->e) * 2 + 60);
+}
+
+/* The same, in double-double. */
 static posenc_status make_row(work *w, int64_t i, double factor)
 {
     const combine *p = w->p;
     posenc_status st = PE_OK;
-    read_vector(&p->embedding, i, w->both);
+    read_vector(&p->embedding, i, w->token, w->both);
     encoding_vector(w, partner(p, i));
     for (size_t k = 0; k < w->added; k++)
         w->to[k] = pe_dd_times(w->to[k], factor);
@@ -294,11 +403,6 @@ static posenc_status make_row(work *w, int64_t i, double factor)
         return pe_pace_add(&w->pace, (int64_t)w->d * 12 + 60);
     }
     memcpy(w->both + w->d, w->to, w->e * sizeof *w->to);
-    if (p->mode == CONCAT) {
-        for (size_t k = 0; k < w->d + w->e; k++)
-            w->row[k] = w->both[k].hi;
-        return pe_pace_add(&w->pace, (int64_t)(w->d + w->e) * 12 + 60);
-    }
     for (size_t o = 0; o < (size_t)p->projection.shape[0] && !st; o++) {
         w->row[o] = project(w, o, w->both, w->d + w->e).hi;
         st = pe_pace_add(&w->pace, (int64_t)(w->d + w->e) * 10);
@@ -338,7 +442,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     if (projects(r))
         w.projected = w.to + w.added;
     double *projection = (double *)(projects(r) ? w.projected + (size_t)vectors(&p->encoding) * w.added : w.to + w.d + w.e);
-    w.row = projection;
+    w.token = projection;
+    w.plain = w.token + w.d;
+    w.row = projection = w.plain + w.e;
 
     posenc_status st = PE_OK;
     if (pe_given(r, "projection")) {
@@ -352,7 +458,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     if (!st && p->match_rms)
         st = match(&w, &factor, err);
     for (int64_t i = 0; i < n && !st; i++) {
-        st = make_row(&w, i, factor);
+        st = w.projection ? make_row(&w, i, factor) : make_plain_row(&w, i, factor);
         if (!st)
             st = pe_store(dst, i * width, w.row, (size_t)width, err);
     }

@@ -250,29 +250,60 @@ static uint64_t memory(const posenc_request *r)
            (p->use_alibi_slopes ? (uint64_t)p->num_heads * sizeof(double) : 0);
 }
 
+static double each_value(const posenc_request *r) /* nanoseconds of one of a curve */
+{
+    const kerple *p = r->params;
+    return p->variant == LOG && !p->distance_power.n && r->common.dtype != PE_float64 ? 6
+           : p->distance_power.n                                                      ? 3600
+                                                                                      : 1800;
+}
+
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const kerple *p = r->params;
     const double n = (double)p->key_length, m = p->bidirectional ? n + (double)p->query_length : n;
     const double parts = has_bias(r) + has_weight(r);
-    const double each = parts * (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 2 + (p->scores.rank ? 8 : 0);
+    const double each = parts * (double)posenc_dtype_size((posenc_dtype)r->common.dtype) / 2 + (p->scores.rank ? 4 : 0);
     const double batch = p->scores.rank == 4 ? (double)p->scores.shape[0] : 1;
     *out = (posenc_cost){ .ns = 2000 };
     if (p->use_alibi_slopes) {
         const pe_slopes s = alibi_slopes(p);
         *out = pe_slopes_cost(&s);
     }
-    out->ns += (double)p->num_heads *
-               (parts * (p->distance_power.n ? 3600 : 1800) * m + batch * (double)p->query_length * (10 + each * n));
+    out->ns += (double)p->num_heads * (parts * each_value(r) * m + batch * (double)p->query_length * (10 + each * n));
     out->scratch += memory(r);
 }
 
 /* ---- compute ---- */
 
-static posenc_status make_curve(const kerple *p, const pe_curve *c, const part *f, double *curve, pe_pace *pace)
+/* Whether a curve is made many values at a time: the plain logarithm, for results of float32 or less. */
+static bool many(const part *f, posenc_dtype dtype) { return f->kind == LOGARITHM && f->inner == 1 && dtype != PE_float64; }
+
+static posenc_status make_logarithms(const kerple *p, const pe_curve *c, const part *f, double *curve, pe_pace *pace)
+{
+    enum { BLOCK = 512 };
+    posenc_status st = PE_OK;
+    for (int64_t t = 0; t < c->count && !st; t += BLOCK) {
+        const int64_t n = c->count - t < BLOCK ? c->count - t : BLOCK;
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t behind = pe_curve_distance(c, t + i);
+            curve[t + i] = f->a * (double)(behind > 0 ? behind : p->bidirectional ? -behind : 0);
+        }
+        pe_log1p_many(curve + t, (size_t)n, curve + t);
+        for (int64_t i = t; i < t + n; i++)
+            curve[i] = 0 - f->p * curve[i];
+        st = pe_pace_add(pace, 6 * n + 20);
+    }
+    return st;
+}
+
+static posenc_status make_curve(const kerple *p, const pe_curve *c, const part *f, posenc_dtype dtype, double *curve,
+                                pe_pace *pace)
 {
     const double zero = element(f, 0); /* of all later keys */
     posenc_status st = PE_OK;
+    if (many(f, dtype))
+        return make_logarithms(p, c, f, curve, pace);
     for (int64_t t = 0; t < c->count && !st; t++) {
         const int64_t behind = pe_curve_distance(c, t), distance = behind < 0 && p->bidirectional ? -behind : behind;
         curve[t] = distance > 0 ? element(f, (double)distance) : zero;
@@ -294,12 +325,13 @@ static posenc_status apply(const kerple *p, const posenc_tensor *dst, int64_t h,
         const int64_t i = row % q, first = ((row / q * p->num_heads + h) * q + i) * k, t = q - 1 - i;
         for (int64_t j = 0; j < k && !st; j += BLOCK) {
             const int64_t n = k - j < BLOCK ? k - j : BLOCK;
-            for (int64_t c = 0; c < n; c++) {
-                const double s = posenc_tensor_get(&p->scores, first + j + c);
-                v[c] = (weight ? s * weight[t + j + c] : s) + (bias ? bias[t + j + c] : 0);
-            }
+            pe_tensor_read(&p->scores, first + j, (size_t)n, v);
+            for (int64_t c = 0; c < n && weight; c++)
+                v[c] *= weight[t + j + c];
+            for (int64_t c = 0; c < n; c++)
+                v[c] += bias ? bias[t + j + c] : 0;
             posenc_convert(dst->dtype, (char *)dst->data + (size_t)(first + j) * size, v, (size_t)n);
-            st = pe_pace_add(pace, n * 8 + 10);
+            st = pe_pace_add(pace, n * 4 + 10);
         }
     }
     return st;
@@ -326,9 +358,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     }
     for (int64_t h = 0; h < p->num_heads && !st; h++) {
         const part fb = bias_of(p, h, slope), fw = weight_of(p, h);
-        if (bias && !(st = make_curve(p, &c, &fb, b, &pace)))
+        if (bias && !(st = make_curve(p, &c, &fb, bias->dtype, b, &pace)))
             st = pe_curve_fill(&c, b, narrow, bias, h, &pace);
-        if (!st && weight && !(st = make_curve(p, &c, &fw, w, &pace)))
+        if (!st && weight && !(st = make_curve(p, &c, &fw, weight->dtype, w, &pace)))
             st = pe_curve_fill(&c, w, narrow, weight, h, &pace);
         if (!st && scores)
             st = apply(p, scores, h, bias ? b : NULL, weight ? w : NULL, &pace);

@@ -334,9 +334,9 @@ static posenc_status spline_columns(target *t, const spline *f, const pe_resampl
     const learned_extend *p = t->p;
     posenc_status st = PE_OK;
     for (int64_t i = 0; i < f->n && !st; i++) {
-        for (int64_t k = 0; k < f->lanes; k++)
-            f->y[i * f->lanes + k] = k < count ? posenc_tensor_get(&p->table, (p->reserved_rows + i) * width(p) + first + k)
-                                               : 0;
+        pe_tensor_read(&p->table, (p->reserved_rows + i) * width(p) + first, (size_t)count, f->y + i * f->lanes);
+        for (int64_t k = count; k < f->lanes; k++)
+            f->y[i * f->lanes + k] = 0;
         st = pe_pace_add(&t->pace, 4 * f->lanes + 40);
     }
     if (!st && f->n > 1)
@@ -425,13 +425,15 @@ static posenc_status hierarchical_row(target *t, int64_t row)
     const int64_t n = width(p), r = p->reserved_rows, l = old_rows(p) - r;
     const int64_t zero = r * n, upper = (r + (row - r) / l) * n, lower = (r + (row - r) % l) * n;
     const double share = p->alpha / (1 - p->alpha);
-    double some[BLOCK];
+    double some[BLOCK], up[BLOCK], base[BLOCK];
     posenc_status st = PE_OK;
     for (int64_t i = 0; i < n && !st; i += BLOCK) {
         const int64_t count = smaller(BLOCK, n - i);
+        pe_tensor_read(old, lower + i, (size_t)count, some);
+        pe_tensor_read(old, upper + i, (size_t)count, up);
+        pe_tensor_read(old, zero + i, (size_t)count, base);
         for (int64_t k = 0; k < count; k++)
-            some[k] = posenc_tensor_get(old, lower + i + k) +
-                      share * (posenc_tensor_get(old, upper + i + k) - posenc_tensor_get(old, zero + i + k));
+            some[k] += share * (up[k] - base[k]);
         store(t, row, i, some, count);
         st = pe_pace_add(&t->pace, 10 * count + 20);
     }

@@ -337,15 +337,35 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 
 enum { BLOCK = 64 };
 
+/* Whether every element has at most 26 bits, so that a product of two is a float64. */
+static bool few_bits(const posenc_tensor *t)
+{
+    return t && t->dtype != PE_float64 && t->dtype != PE_int32 && t->dtype != PE_int64;
+}
+
+/* Whether the sums of a row are made of float64 columns: of coordinates as they are, for results of float32 or less. */
+static bool by_turns(const posenc_request *r)
+{
+    const random_fourier *p = r->params;
+    return p->mode == GAUSSIAN && source_of(r) == COORDS && p->compute_dtype != PE_COMPUTE_FLOAT32 &&
+           r->common.dtype != PE_float64;
+}
+
+static bool exact_products(const posenc_request *r)
+{
+    return few_bits(&((const random_fourier *)r->params)->coords) && few_bits(given_matrix(r));
+}
+
 static uint64_t scratch(const posenc_request *r)
 {
     const random_fourier *p = r->params;
     const int64_t in = inputs(r), m = features(r);
     const posenc_tensor *t = given_matrix(r);
     const int64_t columns = p->mode == GAUSSIAN ? m : in * m;
-    return (uint64_t)(t ? posenc_tensor_count(t) : 0) * sizeof(double) +        /* matrix as float64 */
-           (uint64_t)(p->mode == POSITIONAL ? m : 0) * sizeof(pe_dd) +          /* ladder */
-           (uint64_t)in * sizeof(pe_dd) +                                       /* x */
+    return (uint64_t)(t ? posenc_tensor_count(t) : 0) * sizeof(double) + /* matrix as float64 */
+           (uint64_t)(p->mode == POSITIONAL ? m : 0) * sizeof(pe_dd) +   /* ladder */
+           (uint64_t)in * sizeof(pe_dd) +                                /* x */
+           (by_turns(r) ? pe_turns_size((size_t)in, (size_t)m, exact_products(r)) : 0) +
            (uint64_t)(source_of(r) == GRID ? 0 : 2 * columns) * sizeof(double); /* a row of the result */
 }
 
@@ -356,7 +376,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const double points = (double)posenc_tensor_count(&r->shape.tensor[0]) / (2 * m * (p->mode == GAUSSIAN ? 1 : in));
     const double angles = points * m * (p->mode == GAUSSIAN ? 1 : in);
     const double product = p->mode == GAUSSIAN ? 6 * in : 0, matrix = p->mode != GAUSSIAN ? 0 : given_matrix(r) ? 2 : 500;
-    const double each = p->compute_dtype == PE_COMPUTE_FLOAT32 ? 20 + product / 4 : 30 + product;
+    const double each = p->compute_dtype == PE_COMPUTE_FLOAT32 ? 20 + product / 4 : by_turns(r) ? 2 + 3 * in : 30 + product;
     *out = (posenc_cost){ .ns = 20e3 + angles * each + points * (source_of(r) == TIMESTEPS ? 600 : 30) + matrix * in * m +
                                 (p->mode == POSITIONAL ? 300 * m : 0),
                           .scratch = scratch(r) };
@@ -490,6 +510,32 @@ static posenc_status make_rows(work *w, const posenc_tensor *dst)
     return st;
 }
 
+/* The same of coordinates as they are, by turns. */
+static posenc_status make_turned_rows(work *w, const posenc_tensor *dst, bool exact, double *storage)
+{
+    const random_fourier *p = w->p;
+    const size_t size = 2 * w->m * posenc_dtype_size(dst->dtype), chunk = 1 + 65536 / w->in;
+    const pe_turns turns = pe_turns_begin(w->matrix, w->in, w->m, exact, storage);
+    const int64_t n = posenc_tensor_count(&p->coords) / (int64_t)w->in;
+    double *x = (double *)w->x, *sine = w->row, *cosine = w->row + w->m;
+    if (p->flip_sin_to_cos) {
+        sine = w->row + w->m;
+        cosine = w->row;
+    }
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < n && !st; i++) {
+        pe_tensor_read(&p->coords, i * (int64_t)w->in, w->in, x);
+        for (size_t first = 0; first < w->m && !st; first += chunk) {
+            const size_t some = w->m - first < chunk ? w->m - first : chunk;
+            pe_turns_at(&turns, x, first, some, sine + first, cosine + first);
+            st = pe_pace_add(&w->pace, (int64_t)(some * (2 + 3 * w->in)) + 60);
+        }
+        if (!st)
+            posenc_convert(dst->dtype, (char *)dst->data + (size_t)i * size, w->row, 2 * w->m);
+    }
+    return st;
+}
+
 static pe_dd pixel_angle(const work *w, pe_dd x, pe_dd y, size_t j)
 {
     const double bx = w->matrix[j], by = w->matrix[w->m + j];
@@ -565,7 +611,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         w.matrix = drawn;
     }
     if (!st)
-        st = w.s == GRID ? make_grid(&w, dst) : make_rows(&w, dst);
+        st = w.s == GRID   ? make_grid(&w, dst)
+             : by_turns(r) ? make_turned_rows(&w, dst, exact_products(r), w.row + 2 * w.m)
+                           : make_rows(&w, dst);
     free(memory);
     return st;
 }

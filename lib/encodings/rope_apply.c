@@ -131,11 +131,19 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return st || !t ? st : pe_output(out, "positions", PE_int64, t->rank, t->shape, err);
 }
 
-/* Frequencies, cosines and sines of a position, a row of the table, a vector before and after, and what makes rows. */
+/* Positions whose cosines and sines are made before heads are turned by them: a head's vectors of one position and the next
+ * are neighbours, those of one head and the next are pages apart. */
+static size_t block(const rope_apply *p)
+{
+    enum { BLOCK = 16, WIDE = 1024 };
+    return pe_rope_pairs(&p->rotary) < WIDE ? BLOCK : 1;
+}
+
+/* Frequencies, cosines and sines of some positions, a row of the table, a vector before and after, and what makes rows. */
 static uint64_t scratch(const posenc_request *r)
 {
     const rope_apply *p = r->params;
-    return pe_rope_pairs(&p->rotary) * (sizeof(pe_dd) + 4 * sizeof(double)) +
+    return pe_rope_pairs(&p->rotary) * (sizeof(pe_dd) + (2 + 2 * block(p)) * sizeof(double)) +
            (uint64_t)p->rotary.head_dim * 2 * sizeof(double) + pe_rope_spin_size(r, &p->rotary, single(p));
 }
 
@@ -149,7 +157,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const rope_apply *p = r->params;
     const double n = (double)pe_positions_count(r, &p->at);
     out->ns = pe_rope_ns(&p->rotary, single(p)) + n * pe_rope_spin_ns(r, &p->rotary, single(p)) +
-              10 * (elements(r, "q", &p->q) + elements(r, "k", &p->k));
+              3 * (elements(r, "q", &p->q) + elements(r, "k", &p->k));
     out->scratch = scratch(r);
 }
 
@@ -159,26 +167,26 @@ typedef struct turning {
     const rope_apply *p;
     pe_rope_turner turner;
     pe_rope_spin spin;
-    double *c, *s, *row, *before, *after;
+    double *c, *s; /* (block, pairs) */
+    double *row, *before, *after;
     pe_pace pace;
 } turning;
 
-/* Turns the vectors of position number i: those of all heads, and of all batches unless positions are of one batch. */
-static posenc_status turn_heads(turning *t, const posenc_tensor *from, posenc_tensor *to, int64_t i, bool batched)
+/* Turns the vectors of positions number i .. i + n - 1: those of all heads, and of all batches unless positions are of one
+ * batch, the same for all of them. */
+static posenc_status turn_heads(turning *t, const posenc_tensor *from, posenc_tensor *to, int64_t i, int64_t n, bool batched)
 {
     const pe_rope_axes a = pe_rope_axes_of(from, t->p->input_order);
-    const size_t d = t->turner.head_dim, size = d * posenc_dtype_size(to->dtype);
-    const int64_t first = batched ? i / a.positions : 0, end = batched ? first + 1 : a.batch;
+    const int64_t first = batched ? i / a.positions : 0, end = batched ? first + 1 : a.batch, place = i % a.positions;
     posenc_status st = PE_OK;
     for (int64_t b = first; b < end && !st; b++)
-        for (int64_t h = 0; h < a.heads && !st; h++) {
-            const int64_t vector = b * a.of_batch + h * a.of_head + i % a.positions * a.of_position;
-            for (size_t k = 0; k < d; k++)
-                t->before[k] = posenc_tensor_get(from, vector * (int64_t)d + (int64_t)k);
-            pe_rope_vector(&t->turner, t->c, t->s, t->c, t->s, t->before, t->after);
-            posenc_convert(to->dtype, (char *)to->data + (size_t)vector * size, t->after, d);
-            st = pe_pace_add(&t->pace, 50 + 10 * (int64_t)d);
-        }
+        for (int64_t h = 0; h < a.heads && !st; h++)
+            for (int64_t k = 0; k < n && !st; k++) {
+                const double *c = t->c + (size_t)k * t->turner.pairs, *s = t->s + (size_t)k * t->turner.pairs;
+                pe_rope_turn_vector(&t->turner, c, s, c, s, from, to,
+                                    b * a.of_batch + h * a.of_head + (place + k) * a.of_position, t->before, t->after);
+                st = pe_pace_add(&t->pace, 50 + 3 * (int64_t)t->turner.head_dim);
+            }
     return st;
 }
 
@@ -189,18 +197,24 @@ static posenc_status turn_all(const posenc_request *r, turning *t, posenc_result
     posenc_tensor *cosines = pe_tensor(out, "cos"), *sines = pe_tensor(out, "sin");
     posenc_tensor *q = pe_given(r, "q") ? pe_tensor(out, "q") : NULL, *k = pe_given(r, "k") ? pe_tensor(out, "k") : NULL;
     const bool batched = tokens && tokens->rank == 2;
-    const size_t n = t->turner.pairs;
+    const int64_t count = pe_positions_count(r, &p->at), together = batched ? tokens->shape[1] : count;
+    const size_t pairs = t->turner.pairs;
     pe_source source;
     posenc_status st = pe_positions_source(r, &p->at, tokens ? pe_tensor(out, "positions")->data : NULL, &t->pace, &source);
-    for (int64_t i = 0, end = pe_positions_count(r, &p->at); i < end && !st; i++) {
-        if ((st = pe_rope_spin_row(&t->spin, pe_position(&source, i), t->c, t->s, &t->pace)))
-            break;
-        pe_rope_write(table_layout(p), n, t->c, t->row, cosines, i);
-        pe_rope_write(table_layout(p), n, t->s, t->row, sines, i);
-        if (q)
-            st = turn_heads(t, &p->q, q, i, batched);
+    for (int64_t i = 0, n; i < count && !st; i += n) {
+        n = together - i % together; /* of one batch */
+        n = n < (int64_t)block(p) ? n : (int64_t)block(p);
+        for (int64_t l = 0; l < n && !st; l++) {
+            double *c = t->c + (size_t)l * pairs, *s = t->s + (size_t)l * pairs;
+            if ((st = pe_rope_spin_row(&t->spin, pe_position(&source, i + l), c, s, &t->pace)))
+                break;
+            pe_rope_write(table_layout(p), pairs, c, t->row, cosines, i + l);
+            pe_rope_write(table_layout(p), pairs, s, t->row, sines, i + l);
+        }
+        if (q && !st)
+            st = turn_heads(t, &p->q, q, i, n, batched);
         if (k && !st)
-            st = turn_heads(t, &p->k, k, i, batched);
+            st = turn_heads(t, &p->k, k, i, n, batched);
     }
     return st;
 }
@@ -212,7 +226,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     pe_dd *w = malloc(scratch(r));
     if (!w)
         return pe_no_memory("memory", err);
-    double *c = (double *)(w + n);
+    double *c = (double *)(w + n), *row = c + 2 * n * block(p);
     turning t = {
         .p = p,
         .turner = { .head_dim = d,
@@ -221,12 +235,12 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                     .in = (pe_rope_layout)p->layout,
                     .out = (pe_rope_layout)p->output_layout,
                     .single = single(p) },
-        .spin = pe_rope_spin_begin(r, &p->rotary, single(p), w, c + 4 * n + 2 * d),
+        .spin = pe_rope_spin_begin(r, &p->rotary, single(p), w, row + 2 * n + 2 * d),
         .c = c,
-        .s = c + n,
-        .row = c + 2 * n,
-        .before = c + 4 * n,
-        .after = c + 4 * n + d,
+        .s = c + n * block(p),
+        .row = row,
+        .before = row + 2 * n,
+        .after = row + 2 * n + d,
         .pace = { .ctx = ctx },
     };
     posenc_status st = pe_rope_frequencies(&p->rotary, single(p), w, ctx);

@@ -78,7 +78,15 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return pe_output(out, "embedding", (posenc_dtype)r->common.dtype, 2, size, err);
 }
 
-static uint64_t scratch(const pe_columns *c) { return c->pairs * sizeof(pe_dd) + c->width * sizeof(double); }
+/* Whether results are rounded so far that waves do: not those of float64, or formed in float32 steps. */
+static bool rounded(const posenc_request *r, const pe_sines *s) { return r->common.dtype != PE_float64 && !s->single; }
+
+/* Frequencies, a row, and for waves their columns and the sines and cosines of all pairs. */
+static uint64_t scratch(const posenc_request *r, const pe_sines *s, const pe_columns *c)
+{
+    return c->pairs * sizeof(pe_dd) + c->width * sizeof(double) +
+           (rounded(r, s) ? pe_waves_size(c->pairs) + 2 * c->pairs * sizeof(double) : 0);
+}
 
 static void cost(const posenc_request *r, posenc_cost *out)
 {
@@ -86,7 +94,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pe_sines s = sines(p);
     const pe_columns c = pe_sines_columns(&s);
     const double pairs = (double)c.pairs, n = (double)p->timesteps.n;
-    *out = (posenc_cost){ .ns = 20e3 + pairs * (s.single ? 500 : 300) + n * (40 + 25 * pairs), .scratch = scratch(&c) };
+    *out = (posenc_cost){ .ns = 20e3 + pairs * (s.single ? 500 : 300) + n * (40 + (rounded(r, &s) ? 4 : 25) * pairs),
+                          .scratch = scratch(r, &s, &c) };
 }
 
 /* ---- the formula ---- */
@@ -114,14 +123,21 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     pe_pace pace = { .ctx = ctx };
     if (!p->timesteps.n)
         return PE_OK;
-    pe_dd *w = malloc(scratch(&c));
+    pe_dd *w = malloc(scratch(r, &s, &c));
     if (!w)
         return pe_no_memory("memory", err);
-    double *row = (double *)(w + c.pairs);
+    double *row = (double *)(w + c.pairs), *both = row + c.width;
 
     posenc_status st = s.single ? frequencies_float32(&s, c.pairs, w, &pace) : pe_sines_frequencies(&s, w, ctx);
+    if (st) {
+        free(w);
+        return st;
+    }
+    const bool fast = rounded(r, &s);
+    const pe_waves waves = fast ? pe_waves_begin(w, c.pairs, both + 2 * c.pairs) : (pe_waves){ 0 };
     for (size_t i = 0; i < p->timesteps.n && !st; i++) {
-        st = pe_sines_row(&s, &c, w, (pe_dd){ p->timesteps.v[i], 0 }, row, &pace);
+        const pe_dd at = { p->timesteps.v[i], 0 };
+        st = fast ? pe_sines_wave(&s, &c, &waves, at, both, row, &pace) : pe_sines_row(&s, &c, w, at, row, &pace);
         if (!st)
             posenc_convert(dst->dtype, (char *)dst->data + i * row_size, row, d);
     }

@@ -93,9 +93,24 @@ static bool check_utf8(checker *c)
     return true;
 }
 
+/* Whether any of eight bytes is a control character, a quote, a backslash, or not ASCII. */
+static bool any_special(const char *p)
+{
+    const uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;
+    uint64_t w, quote, slash;
+    memcpy(&w, p, sizeof w);
+    quote = w ^ ones * '"';
+    slash = w ^ ones * '\\';
+    return ((w | (w - ones * 0x20) | (quote - ones) | (slash - ones)) & tops) != 0; /* below 0x80 they do not borrow */
+}
+
 static bool check_string(checker *c)
 {
     for (c->p++; c->p < c->end;) {
+        while (c->end - c->p >= 8 && !any_special(c->p))
+            c->p += 8;
+        if (c->p == c->end)
+            break;
         unsigned char ch = (unsigned char)*c->p;
         if (ch == '"') {
             c->p++;
@@ -268,18 +283,24 @@ static const char *skip_space(const char *p)
     return p;
 }
 
-static const char *skip_string(const char *p)
+/* To behind the first quote with an even number of backslashes before it: a tensor is one string of megabytes. */
+static const char *skip_string(const char *p, const char *end)
 {
-    for (p++; *p != '"'; p++)
-        p += *p == '\\';
-    return p + 1;
+    for (const char *from = p + 1, *quote;; from = quote + 1) {
+        quote = memchr(from, '"', (size_t)(end - from));
+        const char *back = quote;
+        while (back > from && back[-1] == '\\')
+            back--;
+        if ((quote - back) % 2 == 0)
+            return quote + 1;
+    }
 }
 
 static const char *skip_value(const char *p, const char *end)
 {
     int depth = 0;
     if (*p == '"')
-        return skip_string(p);
+        return skip_string(p, end);
     if (*p != '[' && *p != '{') {
         while (p < end && !is_space(*p) && *p != ',' && *p != ']' && *p != '}')
             p++;
@@ -289,7 +310,7 @@ static const char *skip_value(const char *p, const char *end)
     do {
         int s = step[(unsigned char)*p];
         if (s == 2) {
-            p = skip_string(p);
+            p = skip_string(p, end);
             continue;
         }
         depth += s;
@@ -453,10 +474,13 @@ size_t pe_json_string(pe_json v, char *out)
     static const char letter[] = "bfnrt", meaning[] = "\b\f\n\r\t";
     char *o = out;
     for (const char *p = v.p + 1; p < v.end - 1;) {
-        if (*p != '\\') {
-            *o++ = *p++;
-            continue;
-        }
+        const char *slash = memchr(p, '\\', (size_t)(v.end - 1 - p));
+        const size_t plain = (size_t)((slash ? slash : v.end - 1) - p);
+        memcpy(o, p, plain);
+        o += plain;
+        p += plain;
+        if (!slash)
+            break;
         const char *known = strchr(letter, p[1]);
         if (p[1] != 'u') {
             *o++ = known ? meaning[known - letter] : p[1];

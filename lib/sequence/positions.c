@@ -31,16 +31,26 @@ static int64_t token_positions(const posenc_request *r, const pe_positions *p, i
     const bool pad = pe_given(r, "padding_idx"), by_id = pad && pe_given(r, "input_ids"),
                masked = pe_given(r, "attention_mask");
     const int64_t length = t->shape[t->rank - 1], n = posenc_tensor_count(t), before = p->past_key_values_length;
+    enum { BLOCK = 512 };
+    double id[BLOCK], mask[BLOCK];
     int64_t seen = 0, need = pad ? p->padding_idx + 1 : 0;
-    for (int64_t i = 0; i < n && !*st; i++) {
-        bool real = (!by_id || posenc_tensor_get(&p->input_ids, i) != (double)p->padding_idx) &&
-                    (!masked || posenc_tensor_get(&p->attention_mask, i) != 0);
-        seen = (i % length ? seen : 0) + real;
-        int64_t position = pad ? p->padding_idx + (real ? before + seen : 0) : real ? before + seen - 1 : 1;
-        need = position >= need ? position + 1 : need;
-        if (out)
-            out[i] = position;
-        *st = pe_pace_add(pace, 10);
+    for (int64_t i = 0, m; i < n && !*st; i += m) {
+        m = length - i % length; /* of one sequence */
+        m = m < BLOCK ? m : BLOCK;
+        if (by_id)
+            pe_tensor_read(&p->input_ids, i, (size_t)m, id);
+        if (masked)
+            pe_tensor_read(&p->attention_mask, i, (size_t)m, mask);
+        seen = i % length ? seen : 0;
+        for (int64_t k = 0; k < m; k++) {
+            const bool real = (!by_id || id[k] != (double)p->padding_idx) && (!masked || mask[k] != 0);
+            seen += real;
+            const int64_t position = pad ? p->padding_idx + (real ? before + seen : 0) : real ? before + seen - 1 : 1;
+            need = position >= need ? position + 1 : need;
+            if (out)
+                out[i + k] = position;
+        }
+        *st = pe_pace_add(pace, 6 * m + 20);
     }
     return need;
 }

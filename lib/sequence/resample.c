@@ -6,6 +6,7 @@
  * exact or float64. */
 #include "sequence/resample.h"
 #include "core/exact.h"
+#include "core/lanes.h"
 
 #include <float.h>
 #include <math.h>
@@ -143,30 +144,63 @@ double pe_resample_gain(const pe_resample *r)
 
 /* ---- grids ---- */
 
-enum { CHUNK = 1 << 14 }; /* elements between two looks at the pace */
+enum { CHUNK = 1 << 14, MOST = 16 }; /* elements and taps between two looks at the pace */
 
-/* sum[i] += w * element start + i of the tensor; a first summand is stored, not added. */
-static posenc_status add_elements(double *sum, const posenc_tensor *t, int64_t start, int64_t n, double w, bool store,
-                                  pe_pace *pace)
+/* sum[i] = 0 + w[0] line[0][i] + ..., taps in their order, lines `step` apart; or sum[i] + that. */
+PE_BODY void weigh_body(const double *line, size_t step, const double *w, size_t taps, bool more, size_t n, double *sum)
 {
+    size_t i = 0;
+    for (; i + PE_LANES <= n; i += PE_LANES) {
+        pe_lanes s = { 0 }, v;
+        if (more)
+            PE_LOAD(s, sum + i, PE_LANES);
+        for (size_t k = 0; k < taps; k++) {
+            PE_LOAD(v, line + k * step + i, PE_LANES);
+            s = s + w[k] * v;
+        }
+        PE_STORE(sum + i, s, PE_LANES);
+    }
+    for (; i < n; i++) {
+        double s = more ? sum[i] : 0;
+        for (size_t k = 0; k < taps; k++)
+            s = s + w[k] * line[k * step + i];
+        sum[i] = s;
+    }
+}
+
+PE_KERNEL(weigh, weigh_body,
+          (const double *line, size_t step, const double *w, size_t taps, bool more, size_t n, double *sum),
+          (line, step, w, taps, more, n, sum))
+
+/* The same of rows of a tensor, from element `start` on. */
+static posenc_status weigh_elements(double *sum, const posenc_tensor *t, int64_t start, int64_t step, const double *w,
+                                    int64_t taps, int64_t n, pe_pace *pace)
+{
+    enum { BLOCK = 512 };
+    double some[BLOCK];
     posenc_status st = PE_OK;
-    for (int64_t i = 0; i < n && !st; i += CHUNK) {
-        const int64_t end = smaller(i + CHUNK, n);
-        for (int64_t k = i; k < end; k++)
-            sum[k] = (store ? 0 : sum[k]) + w * posenc_tensor_get(t, start + k);
-        st = pe_pace_add(pace, 6 * (end - i));
+    for (int64_t i = 0; i < n && !st; i += BLOCK) {
+        const int64_t m = smaller(BLOCK, n - i);
+        for (int64_t k = 0; k < taps && !st; k++) {
+            pe_tensor_read(t, start + k * step + i, (size_t)m, some);
+            weigh_paths[pe_simd()](some, 0, w + k, 1, k > 0, (size_t)m, sum + i);
+            st = pe_pace_add(pace, 2 * m + 20);
+        }
     }
     return st;
 }
 
-static posenc_status add_cells(double *sum, const double *cell, int64_t n, double w, bool store, pe_pace *pace)
+static posenc_status weigh_cells(double *sum, const double *line, int64_t step, const double *w, int64_t taps, int64_t n,
+                                 pe_pace *pace)
 {
     posenc_status st = PE_OK;
     for (int64_t i = 0; i < n && !st; i += CHUNK) {
-        const int64_t end = smaller(i + CHUNK, n);
-        for (int64_t k = i; k < end; k++)
-            sum[k] = (store ? 0 : sum[k]) + w * cell[k];
-        st = pe_pace_add(pace, 2 * (end - i) + 10);
+        const int64_t m = smaller(CHUNK, n - i);
+        for (int64_t k = 0; k < taps && !st; k += MOST) {
+            const int64_t some = smaller(MOST, taps - k);
+            weigh_paths[pe_simd()](line + k * step + i, (size_t)step, w + k, (size_t)some, k > 0, (size_t)m, sum + i);
+            st = pe_pace_add(pace, some * m + 20);
+        }
     }
     return st;
 }
@@ -197,16 +231,13 @@ static posenc_status make_row(const pe_grid *g, int64_t y, const work *w, pe_pac
     pe_taps taps = pe_resample_taps(g->axis[0], y, w->weight[0]);
     if ((st = pe_pace_add(pace, 20 + 10 * taps.n)))
         return st;
-    for (int64_t k = 0; k < taps.n; k++)
-        if ((st = add_elements(w->line, g->src, g->src_start + (taps.first + k) * line, line, w->weight[0][k], k == 0,
-                               pace)))
-            return st;
+    if ((st = weigh_elements(w->line, g->src, g->src_start + taps.first * line, line, w->weight[0], taps.n, line, pace)))
+        return st;
     for (int64_t x = 0; x < columns->to; x++) {
         taps = pe_resample_taps(columns, x, w->weight[1]);
         if ((st = pe_pace_add(pace, 20 + 10 * taps.n)))
             return st;
-        for (int64_t k = 0; k < taps.n && !st; k++)
-            st = add_cells(w->cell, w->line + (taps.first + k) * g->inner, g->inner, w->weight[1][k], k == 0, pace);
+        st = weigh_cells(w->cell, w->line + taps.first * g->inner, g->inner, w->weight[1], taps.n, g->inner, pace);
         if (st || (st = store_cells(g, (y * columns->to + x) * g->inner, w->cell, pace)))
             return st;
     }
@@ -255,8 +286,7 @@ posenc_status pe_copy_elements(const posenc_tensor *src, int64_t from, posenc_te
     posenc_status st = PE_OK;
     for (int64_t i = 0; i < n && !st; i += BLOCK) {
         const int64_t count = smaller(BLOCK, n - i);
-        for (int64_t k = 0; k < count; k++)
-            some[k] = posenc_tensor_get(src, from + i + k);
+        pe_tensor_read(src, from + i, (size_t)count, some);
         posenc_convert(dst->dtype, (char *)dst->data + (to + i) * size, some, (size_t)count);
         st = pe_pace_add(pace, 4 * count + 20);
     }

@@ -760,10 +760,12 @@ posenc_status pe_rope_turn(const pe_dd *w, size_t n, double position, pe_dd atte
     for (size_t first = 0; first < n; first += BLOCK) {
         const size_t some = n - first < BLOCK ? n - first : BLOCK;
         double *c = cosine + first, *s = sine + first;
-        for (size_t i = 0; i < some; i++)
-            angle[i] = single ? (pe_dd){ (double)((float)w[first + i].hi * (float)position), 0 }
-                              : pe_dd_times(w[first + i], position);
-        pe_sincos(angle, some, s, c);
+        for (size_t i = 0; single && i < some; i++)
+            angle[i] = (pe_dd){ (double)((float)w[first + i].hi * (float)position), 0 };
+        if (single)
+            pe_sincos(angle, some, s, c);
+        else
+            pe_sincos_times(w + first, some, position, s, c);
         for (size_t i = 0; single && i < some; i++) {
             c[i] = (double)((float)c[i] * (float)attention.hi);
             s[i] = (double)((float)s[i] * (float)attention.hi);
@@ -877,14 +879,62 @@ void pe_rope_fill(const posenc_request *r, const pe_rope_params *p, const pe_dd 
 
 const char *const pe_rope_orders[] = { "head_position_dim", "position_head_dim", NULL };
 
-void pe_rope_vector(const pe_rope_turner *t, const double *c, const double *s, const double *c2, const double *s2,
-                    const double *x, double *out)
+/* Where the first channels of pairs j, j + 1, ... start, and the second ones if they do not lie between. */
+PE_BODY void take_pairs(const double *x, size_t pairs, size_t j, bool zipped, pe_lanes *x1, pe_lanes *x2)
 {
-    memcpy(out, x, t->start * sizeof *x);
-    memcpy(out + t->start + 2 * t->pairs, x + t->start + 2 * t->pairs, (t->head_dim - t->start - 2 * t->pairs) * sizeof *x);
-    for (size_t j = 0; j < t->pairs; j++) {
-        const double x1 = x[t->start + pe_rope_first(t->in, j)], x2 = x[t->start + pe_rope_second(t->in, t->pairs, j)];
-        double *y1 = &out[t->start + pe_rope_first(t->out, j)], *y2 = &out[t->start + pe_rope_second(t->out, t->pairs, j)];
+    if (zipped) {
+        pe_lanes low, high;
+        PE_LOAD(low, x + 2 * j, PE_LANES);
+        PE_LOAD(high, x + 2 * j + PE_LANES, PE_LANES);
+        *x1 = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);
+        *x2 = __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15);
+    } else {
+        PE_LOAD(*x1, x + j, PE_LANES);
+        PE_LOAD(*x2, x + pairs + j, PE_LANES);
+    }
+}
+
+PE_BODY void put_pairs(double *y, size_t pairs, size_t j, bool zipped, const pe_lanes *y1, const pe_lanes *y2)
+{
+    if (zipped) {
+        const pe_lanes low = __builtin_shufflevector(*y1, *y2, 0, 8, 1, 9, 2, 10, 3, 11);
+        const pe_lanes high = __builtin_shufflevector(*y1, *y2, 4, 12, 5, 13, 6, 14, 7, 15);
+        PE_STORE(y + 2 * j, low, PE_LANES);
+        PE_STORE(y + 2 * j + PE_LANES, high, PE_LANES);
+    } else {
+        PE_STORE(y + j, *y1, PE_LANES);
+        PE_STORE(y + pairs + j, *y2, PE_LANES);
+    }
+}
+
+PE_BODY void turn_pairs_body(const pe_rope_turner *t, const double *c, const double *s, const double *c2, const double *s2,
+                             const double *x, double *y)
+{
+    const bool in = pe_rope_interleaved(t->in), out = pe_rope_interleaved(t->out);
+    const size_t n = t->pairs;
+    size_t j = 0;
+    for (; j + PE_LANES <= n; j += PE_LANES) {
+        pe_lanes x1, x2, a, b, d, e, y1, y2;
+        take_pairs(x, n, j, in, &x1, &x2);
+        PE_LOAD(a, c + j, PE_LANES);
+        PE_LOAD(b, s + j, PE_LANES);
+        PE_LOAD(d, c2 + j, PE_LANES);
+        PE_LOAD(e, s2 + j, PE_LANES);
+        if (t->single) {
+            const pe_floats f1 = __builtin_convertvector(x1, pe_floats), f2 = __builtin_convertvector(x2, pe_floats);
+            const pe_floats first = f1 * __builtin_convertvector(a, pe_floats) - f2 * __builtin_convertvector(b, pe_floats);
+            const pe_floats second = f2 * __builtin_convertvector(d, pe_floats) + f1 * __builtin_convertvector(e, pe_floats);
+            y1 = __builtin_convertvector(first, pe_lanes);
+            y2 = __builtin_convertvector(second, pe_lanes);
+        } else {
+            y1 = x1 * a - x2 * b;
+            y2 = x2 * d + x1 * e;
+        }
+        put_pairs(y, n, j, out, &y1, &y2);
+    }
+    for (; j < n; j++) {
+        const double x1 = x[pe_rope_first(t->in, j)], x2 = x[pe_rope_second(t->in, n, j)];
+        double *y1 = &y[pe_rope_first(t->out, j)], *y2 = &y[pe_rope_second(t->out, n, j)];
         if (t->single) {
             const float f1 = (float)x1, f2 = (float)x2;
             const float a = f1 * (float)c[j], b = f2 * (float)s[j], d = f2 * (float)c2[j], e = f1 * (float)s2[j];
@@ -895,6 +945,29 @@ void pe_rope_vector(const pe_rope_turner *t, const double *c, const double *s, c
             *y2 = x2 * c2[j] + x1 * s2[j];
         }
     }
+}
+
+PE_KERNEL(turn_pairs, turn_pairs_body,
+          (const pe_rope_turner *t, const double *c, const double *s, const double *c2, const double *s2, const double *x,
+           double *y),
+          (t, c, s, c2, s2, x, y))
+
+void pe_rope_vector(const pe_rope_turner *t, const double *c, const double *s, const double *c2, const double *s2,
+                    const double *x, double *out)
+{
+    const size_t end = t->start + 2 * t->pairs;
+    memcpy(out, x, t->start * sizeof *x);
+    memcpy(out + end, x + end, (t->head_dim - end) * sizeof *x);
+    turn_pairs_paths[pe_simd()](t, c, s, c2, s2, x + t->start, out + t->start);
+}
+
+void pe_rope_turn_vector(const pe_rope_turner *t, const double *c, const double *s, const double *c2, const double *s2,
+                         const posenc_tensor *from, const posenc_tensor *to, int64_t vector, double *before, double *after)
+{
+    const size_t d = t->head_dim;
+    pe_tensor_read(from, vector * (int64_t)d, d, before);
+    pe_rope_vector(t, c, s, c2, s2, before, after);
+    posenc_convert(to->dtype, (char *)to->data + (size_t)vector * d * posenc_dtype_size(to->dtype), after, d);
 }
 
 pe_rope_axes pe_rope_axes_of(const posenc_tensor *t, int order)

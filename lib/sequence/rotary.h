@@ -222,6 +222,9 @@ typedef struct pe_rope_turner {
  * same arrays):  x1 c - x2 s,  x2 c2 + x1 s2. */
 void pe_rope_vector(const pe_rope_turner *t, const double *c, const double *s, const double *c2, const double *s2,
                     const double *x, double *out);
+/* Vector number `vector` of `from` into the same of `to`, rounded; before, after (head_dim) are scratch. */
+void pe_rope_turn_vector(const pe_rope_turner *t, const double *c, const double *s, const double *c2, const double *s2,
+                         const posenc_tensor *from, const posenc_tensor *to, int64_t vector, double *before, double *after);
 
 /* The axes of a tensor of heads: [heads, N, head_dim] or [N, heads, head_dim], with a batch in front or without. */
 typedef struct pe_rope_axes {

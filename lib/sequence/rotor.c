@@ -9,14 +9,12 @@ enum { STEPS = 64, WIDE = 8192 }; /* steps of a block; pairs from which rotation
 
 static unsigned kept(size_t pairs) { return pairs < WIDE ? STEPS : 1; } /* rotations that storage has room for */
 
-uint64_t pe_rotor_size(size_t pairs) { return (uint64_t)pairs * (2 * kept(pairs) + 4) * sizeof(double); }
+uint64_t pe_rotor_size(size_t pairs) { return (uint64_t)pairs * (2 * kept(pairs) + 2) * sizeof(double); }
 
 pe_rotor pe_rotor_begin(const pe_dd *w, size_t pairs, void *storage)
 {
     double *s = storage;
-    return (pe_rotor){
-        .pairs = pairs, .w = w, .angle = storage, .anchor = s + 2 * pairs, .rotation = s + 4 * pairs, .block = -1, .last = -1
-    };
+    return (pe_rotor){ .pairs = pairs, .w = w, .anchor = s, .rotation = s + 2 * pairs, .block = -1, .last = -1 };
 }
 
 /* (a + i b) (c + i d), and whether a result is small. `a` sines, `b` cosines, of anchor and rotation. */
@@ -85,9 +83,7 @@ static posenc_status exact(pe_rotor *r, double position, double *sine, double *c
 {
     for (size_t first = 0; first < r->pairs; first += CHUNK) {
         const size_t end = first + CHUNK < r->pairs ? first + CHUNK : r->pairs;
-        for (size_t i = first; i < end; i++)
-            r->angle[i] = pe_dd_times(r->w[i], position);
-        pe_sincos(r->angle + first, end - first, sine + first, cosine + first);
+        pe_sincos_times(r->w + first, end - first, position, sine + first, cosine + first);
         posenc_status st = pe_pace_add(pace, (int64_t)(end - first) * EXACT_NS);
         if (st)
             return st;

@@ -21,7 +21,6 @@ typedef struct pe_rotor {
     double *rotation; /* (64, 2, pairs): sines, then cosines; one is there when its bit is in `made`. Of very many pairs
                          only the last one made is kept, for the same results: (1, 2, pairs) */
     double *anchor;   /* (2, pairs) of `block` */
-    pe_dd *angle;     /* (pairs) scratch */
     uint64_t made;
     int64_t block, last; /* of the anchor; the rotation made last; -1: none */
 } pe_rotor;

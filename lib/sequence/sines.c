@@ -99,9 +99,12 @@ posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *
     memset(row, 0, c->width * sizeof *row);
     for (size_t first = 0; first < c->pairs; first += BLOCK) {
         const size_t n = c->pairs - first < BLOCK ? c->pairs - first : BLOCK;
-        for (size_t i = 0; i < n; i++)
-            angle[i] = s->single ? angle_float32(s, position.hi, w[first + i].hi) : pe_dd_mul(w[first + i], position);
-        pe_sincos(angle, n, sine, cosine);
+        for (size_t i = 0; s->single && i < n; i++)
+            angle[i] = angle_float32(s, position.hi, w[first + i].hi);
+        if (s->single)
+            pe_sincos(angle, n, sine, cosine);
+        else
+            pe_sincos_mul(w + first, n, position, sine, cosine);
         for (size_t i = 0; i < n && s->single; i++) {
             sine[i] = pe_single(sine[i]);
             cosine[i] = pe_single(cosine[i]);
@@ -145,4 +148,22 @@ posenc_status pe_sines_turn(const pe_sines *s, const pe_columns *c, pe_rotor *ro
         return st;
     place(s, c, both, both + c->pairs, row);
     return pe_pace_add(pace, (int64_t)c->width + 50);
+}
+
+posenc_status pe_sines_wave(const pe_sines *s, const pe_columns *c, const pe_waves *waves, pe_dd position, double *both,
+                            double *row, pe_pace *pace)
+{
+    enum { CHUNK = 4096 };
+    const bool apart = s->split && c->cosines == c->pairs && c->width == 2 * c->pairs; /* where they belong already */
+    double *sine = apart ? row + c->sin0 : both, *cosine = apart ? row + c->cos0 : both + c->pairs;
+    posenc_status st = PE_OK;
+    for (size_t first = 0; first < c->pairs && !st; first += CHUNK) {
+        const size_t n = c->pairs - first < CHUNK ? c->pairs - first : CHUNK;
+        const bool large = waves->most * fabs(position.hi) >= 0x1p26;
+        pe_waves_at(waves, first, n, position, sine + first, cosine + first);
+        st = pe_pace_add(pace, (int64_t)n * (large ? 60 : 4) + 50);
+    }
+    if (!apart && !st)
+        place(s, c, sine, cosine, row);
+    return st ? st : pe_pace_add(pace, (int64_t)c->width);
 }

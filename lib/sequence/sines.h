@@ -9,6 +9,7 @@
 
 #include "core/exact.h"
 #include "core/pace.h"
+#include "core/waves.h"
 #include "sequence/rotor.h"
 
 /* What becomes of an odd width; in the order of pe_odd_words. */
@@ -60,6 +61,10 @@ posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *
 /* The same of many positions for results that are rounded to float32 or less: by a rotor over the frequencies, with
  * `both` (2 * pairs) as scratch. Not for s->single. */
 posenc_status pe_sines_turn(const pe_sines *s, const pe_columns *c, pe_rotor *rotor, double position, double *both,
+                            double *row, pe_pace *pace);
+
+/* The same of positions that are not whole: by waves of the frequencies. Not for s->single. */
+posenc_status pe_sines_wave(const pe_sines *s, const pe_columns *c, const pe_waves *waves, pe_dd position, double *both,
                             double *row, pe_pace *pace);
 
 #endif

@@ -1,7 +1,8 @@
 /* bench_requests.c - times what a client asks for: the engine behind families.py, which times peers in the same run.
  *
  * usage: bench_requests      a line of standard input: encoding, request as one line of JSON, by a tab
- * Prints a line each: seconds of resolving and computing once, the JSON already read; or the error. */
+ * Prints a line each: seconds of resolving (checks, and the SHA-256 of what is long) and computing once, the JSON already
+ * read, and of resolving alone; or the error. */
 #include "core/memory.h"
 #include "posenc.h"
 
@@ -17,7 +18,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static posenc_status run(const char *encoding, const char *json, posenc_arena *a, double *seconds, posenc_error *err)
+static posenc_status run(const char *encoding, const char *json, posenc_arena *a, double seconds[2], posenc_error *err)
 {
     posenc_request r;
     posenc_status st;
@@ -26,6 +27,7 @@ static posenc_status run(const char *encoding, const char *json, posenc_arena *a
     const double begin = now();
     if ((st = posenc_resolve(&r, err)))
         return st;
+    seconds[1] = now() - begin;
     void *memory[PE_MAX_OUTPUTS] = { NULL };
     posenc_result out = r.shape;
     for (int i = 0; i < out.ntensors && !st; i++) {
@@ -36,7 +38,7 @@ static posenc_status run(const char *encoding, const char *json, posenc_arena *a
     }
     if (!st)
         st = posenc_compute(&r, &out, NULL, err);
-    *seconds = now() - begin;
+    seconds[0] = now() - begin;
     for (int i = 0; i < PE_MAX_OUTPUTS; i++)
         free(memory[i]);
     return st;
@@ -50,17 +52,17 @@ int main(void)
     while (getline(&line, &room, stdin) > 0) {
         char *json = line, *encoding = strsep(&json, "\t"), text[1000];
         posenc_error err = { 0 };
-        double seconds;
+        double seconds[2];
         posenc_arena *a = json ? posenc_arena_new((size_t)1 << 34) : NULL;
         if (!a) {
             fprintf(stderr, "bench_requests: a line is no order, or no memory\n");
             return 2;
         }
         json[strcspn(json, "\n")] = 0;
-        if (run(encoding, json, a, &seconds, &err))
+        if (run(encoding, json, a, seconds, &err))
             printf("error %s\n", posenc_error_text(&err, text, sizeof text));
         else
-            printf("%.9f\n", seconds);
+            printf("%.9f %.9f\n", seconds[0], seconds[1]);
         posenc_arena_free(a);
     }
     free(line);
