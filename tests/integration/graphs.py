@@ -6,13 +6,9 @@
 import io
 import urllib.request
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from bodies import safetensors
-
-DATA = Path(__file__).parents[1] / "data"
-GOLDEN = Path(__file__).parents[1] / "golden/graph/graphs"
 
 
 @dataclass(frozen=True)
