@@ -217,7 +217,8 @@ static posenc_status list_pairs(pe_magnetic *m, int64_t c0, int64_t c1, pe_eigen
             count++;
         }
         for (int64_t j = 0; j < q->count && !st; j++, count++) {
-            e[count] = (pe_eigenpair){ q->values[j] > 0 ? q->values[j] : 0, c, count, q->vectors + 2 * j * size, 0 };
+            e[count] = (pe_eigenpair){ pe_eigenvalue(q->values[j], m->o.normalized), c, count, q->vectors + 2 * j * size,
+                                       0 };
             st = pe_magnetic_residual(m, e[count].v, e[count].value, size, m->begin[c], &e[count].residual);
         }
         st = st ? st : pe_pace_add(&m->pace, 16 + 16 * q->count);

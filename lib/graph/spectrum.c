@@ -313,7 +313,8 @@ posenc_status pe_spectrum_list(pe_spectrum *s, int64_t c0, int64_t c1, pe_eigenp
         }
         st = pe_pace_add(&s->pace, 16 + 16 * q->count);
         for (int64_t j = 0; j < q->count; j++, m++)
-            e[m] = (pe_eigenpair){ q->values[j] > 0 ? q->values[j] : 0, c, m, q->vectors + j * q->n, q->residuals[j] };
+            e[m] = (pe_eigenpair){ pe_eigenvalue(q->values[j], s->o.normalization != PE_LAPLACIAN_NONE), c, m,
+                                   q->vectors + j * q->n, q->residuals[j] };
     }
     if (!st && !(other = malloc((size_t)(m - zeros + 1) * sizeof *e)))
         st = pe_no_memory("memory", err);

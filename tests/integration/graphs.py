@@ -121,6 +121,12 @@ def batch_of(npz):
     return Batch(np.stack([z["edge_src"] + shift, z["edge_dst"] + shift]).astype(np.int64), z["node_offset"].astype(np.int64))
 
 
+def listed(file, n, directed=False):
+    """The graph of an edge list; undirected edges once, whichever way the file lists them."""
+    e = np.load(file).astype(np.int64).reshape(2, -1)
+    return Batch(e if directed else np.unique(np.sort(e, 0), axis=1), num_nodes=n, directed=directed)
+
+
 def digraphs(graphs=200, most=12, seed=5):
     """Small random directed graphs with weights, loops, dead ends and parallel arcs."""
     rng = np.random.default_rng(seed)

@@ -9,14 +9,12 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 from conftest import data
 from dense import close, eigenpairs, laplacian
-from graphs import Batch, ask, batch_of, path, ring, same_bytes
+from graphs import Batch, ask, batch_of, listed, path, ring, same_bytes
 
 
 @lru_cache
 def graph(name, n, directed=False):
-    """Undirected edges once, whichever way the file lists them."""
-    e = np.load(data(f"{name}.edges.npy")).astype(np.int64).reshape(2, -1)
-    return Batch(e if directed else np.unique(np.sort(e, 0), axis=1), num_nodes=n, directed=directed)
+    return listed(data(f"{name}.edges.npy"), n, directed)
 
 
 LARGE = {"cora": 2708, "citeseer": 3327, "pubmed": 19717, "mesh_4elt": 15606, "minnesota_road": 2642, "power_bcspwr10": 5300,
