@@ -132,3 +132,15 @@ def test_thresholds(server, n):
     close(x, np.full((n, 1), (0.2 / (1 - 0.8 * cosine)).mean()), n, 1e-14)
     x = ask(server, "electrostatic", ring(n))["encoding"]
     assert np.abs(x - x[0]).max() < 1e-9
+
+
+@pytest.mark.parametrize("name", ["karate", "digraph16"])
+def test_probes(server, name):
+    """method=probe: within five of its own standard errors of the exact numbers, seven times in ten within one and a half."""
+    directed = name == "digraph16"
+    batch = listed(data(f"{name}.edges.npy"), 16 if directed else 34, directed)
+    exact = ask(server, "random_walk", batch, walk_length=10)["encoding"]
+    for seed in range(4):
+        answer = ask(server, "random_walk", batch, walk_length=10, method="probe", num_probes=1024, seed=seed)
+        off, error = np.abs(answer["encoding"] - exact), answer["standard_error"]
+        assert (off <= 5 * error + 1e-12).all() and (off <= 1.5 * error + 1e-12).mean() > 0.7
