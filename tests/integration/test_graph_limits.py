@@ -142,3 +142,55 @@ def peak(server):
     """[bytes] the most memory that the daemon ever held."""
     text = open(f"/proc/{server.pid}/status").read()
     return int(text.split("VmHWM:")[1].split()[0]) << 10
+
+
+def random_graph(n, m, hubs=False, seed=1):
+    """n nodes and about m edges, each between two random nodes; with hubs, one end is drawn towards low ids."""
+    rng = np.random.default_rng(seed)
+    u = rng.integers(0, n, m)
+    v = (n * rng.random(m) ** 3).astype(np.int64) if hubs else rng.integers(0, n, m)
+    e = np.sort(np.stack([u, v]), 0)
+    return Batch(np.unique(e[:, e[0] != e[1]], axis=1), num_nodes=n)
+
+
+WIDE = [("laplacian", {"k": 8}), ("laplacian", {"k": 8, "normalization": "none"}), ("magnetic_laplacian", {"k": 8}), ("lambda_max", {}),
+        ("svd", {"k": 8}), ("random_walk", {"walk_length": 16}), ("random_walk", {"walk_length": 16, "method": "probe"}),
+        ("personalized_pagerank", {"output": "diag"}), ("personalized_pagerank", {"output": "topk"}),
+        ("personalized_pagerank", {"output": "topk", "eps": 1e-4}), ("personalized_pagerank", {"output": "rows", "sources": [0, 7]}),
+        ("heat_kernel", {"kernel_times": [1, 2]}), ("electrostatic", {}), ("degree", {}), ("local_degree_profile", {}),
+        ("shortest_path", {"root": 0}), ("shortest_path", {"roots": [0, 7]}), ("anchor_distance", {}),
+        ("anchor_distance", {"anchor_mode": "farthest"}), ("weisfeiler_lehman", {"stop_when_stable": "true"}),
+        ("double_radius_node_labeling", {"src": 0, "dst": 1})]
+
+
+def answered_or_limited(server, batch, encoding, params, seconds):
+    """Finishes in time, or refuses at once as a LIMIT that names another way."""
+    t = time.monotonic()
+    try:
+        answer = ask(server, encoding, batch, dtype="float32", timeout=2 * seconds, **params)
+        assert next(iter(answer.values())).shape[0] in (batch.n, 1, 2) and not answer["status"].any()
+        word = "answered"
+    except urllib.error.HTTPError as e:
+        error = json.loads(e.read())["errors"][0]
+        assert e.code == 400 and error["reason"] == "LIMIT_EXCEEDED" and error["allowed"], error
+        word = f"LIMIT {error['field']}: {error['value']}: {error['allowed']}"
+    took = time.monotonic() - t
+    print(f"{encoding} {params}: {took:.1f} s, peak {peak(server) / 2**30:.2f} GiB, {word}")
+    assert took < seconds and (word == "answered" or took < 10)
+    return word
+
+
+@pytest.mark.parametrize("encoding,params", WIDE)
+def test_ten_thousand_nodes(start_server, encoding, params):
+    """10^4 nodes, 10^5 edges, half a gigabyte."""
+    answered_or_limited(start_server("--memory-budget", "1GiB"), random_graph(10**4, 10**5), encoding, params, 30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hubs", [False, True])
+@pytest.mark.parametrize("encoding,params", WIDE)
+def test_hundred_thousand_nodes(start_server, encoding, params, hubs):
+    """10^5 nodes, 10^6 edges, 4 GiB, two minutes."""
+    server = start_server("--memory-budget", "4GiB", "--deadline-ms", "600000")
+    answered_or_limited(server, random_graph(10**5, 10**6, hubs), encoding, params, 120)
+    assert peak(server) < 4 << 30
