@@ -74,13 +74,16 @@ static double fill(double n, double m)
     return guess < all ? guess : all;
 }
 
+/* [ns] of a column of L^+ for each of n nodes, eight at a time. */
+static double solve_ns(double n, double entries) { return n / PE_WIDTH * (8 * entries + 60 * n); }
+
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const posenc_graph *g = r->graph;
     *out = (posenc_cost){ .ns = 500 };
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
-        out->ns += 5000 + 200 * m + 1500 * n + n / 8 * (8 * fill(n, m) + 60 * n);
+        out->ns += 5000 + 200 * m + 1500 * n + solve_ns(n, fill(n, m));
         const uint64_t nodes = (uint64_t)n, edges = (uint64_t)m;
         const uint64_t scratch = pe_ldl_bytes((int64_t)n, 2 * (int64_t)m, fill(n, m)) + 700 * nodes + 160 * edges;
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
@@ -180,7 +183,9 @@ static posenc_status factor(pe_ldl *ldl, const pe_laplacian *lap, pe_pace *pace,
         return posenc_fail(
             err, PE_LIMIT, "LIMIT_EXCEEDED", "graph", posenc_text("%llu bytes of work space", (unsigned long long)bytes).s,
             "at most %llu bytes (setting memory): a smaller or sparser graph", (unsigned long long)pace->ctx->memory_limit);
-    return pe_ldl_factor(ldl, pace, err);
+    st = pe_check_time(2 * ldl->products + solve_ns((double)lap->c->n, ldl->entries), "graph",
+                       "a smaller or sparser graph; or anchor_distance, or random_walk with method=probe", err);
+    return st ? st : pe_ldl_factor(ldl, pace, err);
 }
 
 static posenc_status component(field *f, int64_t c, posenc_error *err)

@@ -331,15 +331,19 @@ static posenc_status component(kernel *k, int64_t c, posenc_context *ctx, posenc
         for (int64_t t = 0; t < k->ntimes; t++)
             most = k->time[t] > most ? k->time[t] : most;
         const double degree = terms(most * lap.bound / 2), arcs = (double)part.m.ptr[n];
-        if (dense((double)n, arcs, degree, (double)k->ntimes))
-            st = by_pairs(k, c, &part.m, ctx, err);
-        else if (degree > MOST_DEGREE)
+        const bool whole = dense((double)n, arcs, degree, (double)k->ntimes);
+        const double ns = whole ? dense_ns((double)n, (double)k->ntimes)
+                                : expansion_ns((double)n, arcs, degree, (double)k->ntimes);
+        if (!whole && degree > MOST_DEGREE)
             st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "kernel_times", posenc_text("%.6g", longest(k->p)).s,
                              "times below %.3g for a component of %lld nodes: all eigenpairs would take %.0f bytes",
                              longest(k->p) * (MOST_DEGREE / degree) * (MOST_DEGREE / degree), (long long)n,
                              24.0 * (double)n * (double)n);
         else
-            st = by_expansion(k, c, &lap, (int64_t)degree, err);
+            st = pe_check_time(ns, "kernel_times",
+                               "shorter times, normalization=sym, a smaller graph; or random_walk with method=probe", err);
+        if (!st)
+            st = whole ? by_pairs(k, c, &part.m, ctx, err) : by_expansion(k, c, &lap, (int64_t)degree, err);
     }
     pe_laplacian_fini(&lap);
     pe_part_fini(&part);

@@ -223,6 +223,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
             st = solve(&s, c, &top, j->ctx, err);
     if (st)
         goto done;
+    top.value = pe_eigenvalue(top.value, p->normalization != PE_LAPLACIAN_NONE);
     if (p->normalization == PE_LAPLACIAN_NONE) {
         top.value = ldexp(top.value, s.exponent);
         top.residual = ldexp(top.residual, s.exponent);

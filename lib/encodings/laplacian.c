@@ -432,6 +432,7 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
         bool whole = a < zeros || !pe_same_cluster(last, next);
         for (int64_t j = a > from ? a : from; j < b && j < to; j++)
             out->value[j - from] = e[j].value;
+        w->blur = pe_eigenspace_blur(e, a, b, gap);
         if ((st = write_cluster(p, w, e, a, b, from, to, out, origin, memory, err)))
             goto done;
         out->cut = out->cut || b > to || !whole;

@@ -203,7 +203,7 @@ static posenc_status list_pairs(pe_magnetic *m, int64_t c0, int64_t c1, pe_eigen
         st = pe_no_memory("memory", err);
     for (int64_t c = c0; c < c1 && !st; c++) {
         if (m->null[c]) {
-            e[count] = (pe_eigenpair){ 0, c, count, m->unit + 2 * m->begin[c] };
+            e[count] = (pe_eigenpair){ 0, c, count, m->unit + 2 * m->begin[c], 0 };
             count++;
         }
         st = pe_pace_add(&m->pace, 16);
@@ -213,12 +213,15 @@ static posenc_status list_pairs(pe_magnetic *m, int64_t c0, int64_t c1, pe_eigen
         const pe_complex_pairs *q = &m->pairs[c];
         const int64_t size = m->begin[c + 1] - m->begin[c];
         if (size == 1 && !m->null[c]) {
-            e[count] = (pe_eigenpair){ m->single[c], c, count, m->unit + 2 * m->begin[c] };
+            e[count] = (pe_eigenpair){ m->single[c], c, count, m->unit + 2 * m->begin[c], 0 };
             count++;
         }
-        for (int64_t j = 0; j < q->count; j++, count++)
-            e[count] = (pe_eigenpair){ q->values[j] > 0 ? q->values[j] : 0, c, count, q->vectors + 2 * j * size };
-        st = pe_pace_add(&m->pace, 16 + 16 * q->count);
+        for (int64_t j = 0; j < q->count && !st; j++, count++) {
+            e[count] = (pe_eigenpair){ pe_eigenvalue(q->values[j], m->o.normalized), c, count, q->vectors + 2 * j * size,
+                                       0 };
+            st = pe_magnetic_residual(m, e[count].v, e[count].value, size, m->begin[c], &e[count].residual);
+        }
+        st = st ? st : pe_pace_add(&m->pace, 16 + 16 * q->count);
     }
     if (!st)
         st = pe_sort(count - zeros, sizeof *e, e + zeros, other, by_value, &m->pace);
@@ -325,6 +328,7 @@ static posenc_status select_columns(const magnetic_laplacian *p, pe_magnetic *m,
         const bool whole = a < zeros || !pe_same_cluster(last, next);
         for (int64_t j = a > from ? a : from; j < b && j < to; j++)
             out->value[j - from] = e[j].value;
+        w->blur = pe_eigenspace_blur(e, a, b, gap);
         if ((st = write_cluster(w, e, a, b, from, to, out, origin, err)))
             goto done;
         out->cut = out->cut || b > to || !whole;

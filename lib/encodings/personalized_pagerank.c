@@ -175,8 +175,6 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 
 /* ---- what it costs ---- */
 
-static const double TOO_LONG_NS = 6e11;
-
 /* Terms of the series. */
 static int64_t terms(double alpha)
 {
@@ -460,14 +458,8 @@ static posenc_status follow_dead_ends(solver *s)
 
 static posenc_status by_series(solver *s)
 {
-    posenc_status st = PE_OK;
-    const double ns = rows_ns(s->p, false, (double)s->nrows, (double)s->n, (double)s->walk.arcs);
-    if (ns > TOO_LONG_NS)
-        return posenc_fail(s->err, PE_LIMIT, "LIMIT_EXCEEDED", "eps",
-                           posenc_text("absent: exact takes about %.0f minutes", ns / 6e10).s,
-                           "at most %.0f minutes of one core: eps approximates with an error_bound; or fewer sources, or a "
-                           "larger alpha",
-                           TOO_LONG_NS / 6e10);
+    posenc_status st = pe_check_time(rows_ns(s->p, false, (double)s->nrows, (double)s->n, (double)s->walk.arcs), "eps",
+                                     "eps approximates with an error_bound; or fewer sources, or a larger alpha", s->err);
     for (int64_t i = 0; i < s->nrows && !st; i += PE_WIDTH) {
         const int64_t count = s->nrows - i < PE_WIDTH ? s->nrows - i : PE_WIDTH;
         double *x = s->x, *y = s->y;

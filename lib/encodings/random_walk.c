@@ -146,7 +146,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 
 /* ---- what it costs ---- */
 
-static const double LOCAL_NS = 5, DOT_NS = 2, TOO_LONG_NS = 6e11;
+static const double LOCAL_NS = 5, DOT_NS = 2;
 enum { SMALL = 512, SAMPLE = 64 };
 
 /* Steps of walks until step t of the encoding: both ways, or one where the other follows. */
@@ -528,11 +528,8 @@ static posenc_status choose(const walker *w, bool *local)
     ball_fini(&seen);
     const double near = sum * (double)w->n / (double)sample, least = near < panels ? near : panels;
     *local = near < panels;
-    if (!st && least > TOO_LONG_NS)
-        st = posenc_fail(w->err, PE_LIMIT, "LIMIT_EXCEEDED", "method",
-                         posenc_text("exact: about %.0f minutes", least / 6e10).s,
-                         "at most %.0f minutes of one core: method=probe estimates with a standard error; or fewer steps",
-                         TOO_LONG_NS / 6e10);
+    if (!st)
+        st = pe_check_time(least, "method", "method=probe estimates with a standard error; or fewer steps", w->err);
     return st;
 }
 

@@ -151,7 +151,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     const double bytes = (double)pair_count(p, r->graph) * each;
     if (!st && root_count(p) < 0 && bytes > 0x1p31)
         st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph.num_nodes",
-                         posenc_text("%lld nodes: %.3g bytes", (long long)r->graph->nodes, bytes).s,
+                         posenc_text("%lld nodes: %.0f bytes", (long long)r->graph->nodes, bytes).s,
                          "at most 2147483648 bytes for all pairs; else root, roots, a smaller distance_dtype, fewer "
                          "predecessors, or the encoding anchor_distance");
     return st;

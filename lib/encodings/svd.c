@@ -295,7 +295,7 @@ static posenc_status find_pairs(cover *b, const svd *p, int64_t most, pe_eigenpa
     for (int64_t k = 0; k < b->csr.ncomponents && !st; k++) {
         const pe_pairs *q = &b->pairs[k];
         for (int64_t j = 0; j < q->count && b->c - q->values[j] > nothing * b->c; j++, count++)
-            e[count] = (pe_eigenpair){ q->values[j], k, count, q->vectors + j * q->n };
+            e[count] = (pe_eigenpair){ q->values[j], k, count, q->vectors + j * q->n, q->residuals[j] };
         st = pe_pace_add(&b->pace, 16 + 16 * q->count);
     }
     if (!st)
@@ -375,6 +375,7 @@ static posenc_status find_columns(cover *b, const svd *p, pe_canonical *w, int64
         const double gap = smaller(below, smaller(z < known ? e[z].value : INFINITY, next) - last);
         const bool whole = !pe_same_cluster(last, next);
         out->partial = out->partial || !whole;
+        w->blur = pe_eigenspace_blur(e, a, z, gap);
         if ((st = write_cluster(w, e, a, z, most, out, n, err)))
             break;
         for (int64_t j = a; j < z && j < count && !st; j++) {

@@ -10,6 +10,14 @@ posenc_status pe_status_output(const posenc_request *r, posenc_result *out, pose
     return pe_output(out, "status", PE_int32, 1, &r->graph->ngraphs, err);
 }
 
+posenc_status pe_check_time(double ns, const char *field, const char *instead, posenc_error *err)
+{
+    if (!(ns > PE_TOO_LONG_NS))
+        return PE_OK;
+    return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", field, posenc_text("exact: about %.0f minutes", ceil(ns / 6e10)).s,
+                       "at most %.0f minutes of one core: %s", PE_TOO_LONG_NS / 6e10, instead);
+}
+
 posenc_status pe_spoil(posenc_tensor *t, int64_t first, int64_t n, pe_pace *pace)
 {
     int64_t width = 1;

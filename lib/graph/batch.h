@@ -62,6 +62,11 @@ typedef struct pe_graph_task {
 posenc_status pe_each_graph(const posenc_request *r, posenc_result *out, const pe_graph_task *t, posenc_context *ctx,
                             posenc_error *err);
 
+/* What one component or graph may take by its own estimate, once its structure is known [ns on one core]. */
+#define PE_TOO_LONG_NS 1.2e11
+/* LIMIT where `ns` is more than that; `instead` names other ways. */
+posenc_status pe_check_time(double ns, const char *field, const char *instead, posenc_error *err);
+
 /* Rows first .. first + n - 1 of the first axis: NaN, or -1 of signed integers, 0 of unsigned ones. */
 posenc_status pe_spoil(posenc_tensor *t, int64_t first, int64_t n, pe_pace *pace);
 

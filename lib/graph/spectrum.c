@@ -299,7 +299,7 @@ posenc_status pe_spectrum_list(pe_spectrum *s, int64_t c0, int64_t c1, pe_eigenp
         return pe_no_memory("memory", err);
     for (int64_t c = c0; c < c1 && !st; c++) {
         if (s->null[c]) {
-            e[m] = (pe_eigenpair){ 0, c, m, s->unit + s->begin[c] };
+            e[m] = (pe_eigenpair){ 0, c, m, s->unit + s->begin[c], 0 };
             m++;
         }
         st = pe_pace_add(&s->pace, 16);
@@ -308,12 +308,13 @@ posenc_status pe_spectrum_list(pe_spectrum *s, int64_t c0, int64_t c1, pe_eigenp
     for (int64_t c = c0; c < c1 && !st; c++) {
         const pe_pairs *q = &s->pairs[c];
         if (s->begin[c + 1] - s->begin[c] == 1 && !s->null[c]) {
-            e[m] = (pe_eigenpair){ s->single[c], c, m, s->unit + s->begin[c] };
+            e[m] = (pe_eigenpair){ s->single[c], c, m, s->unit + s->begin[c], 0 };
             m++;
         }
         st = pe_pace_add(&s->pace, 16 + 16 * q->count);
         for (int64_t j = 0; j < q->count; j++, m++)
-            e[m] = (pe_eigenpair){ q->values[j] > 0 ? q->values[j] : 0, c, m, q->vectors + j * q->n };
+            e[m] = (pe_eigenpair){ pe_eigenvalue(q->values[j], s->o.normalization != PE_LAPLACIAN_NONE), c, m,
+                                   q->vectors + j * q->n, q->residuals[j] };
     }
     if (!st && !(other = malloc((size_t)(m - zeros + 1) * sizeof *e)))
         st = pe_no_memory("memory", err);
@@ -327,6 +328,14 @@ posenc_status pe_spectrum_list(pe_spectrum *s, int64_t c0, int64_t c1, pe_eigenp
     *out = e;
     *n = m;
     return PE_OK;
+}
+
+double pe_eigenspace_blur(const pe_eigenpair *e, int64_t a, int64_t b, double gap)
+{
+    double most = 0;
+    for (int64_t j = a; j < b; j++)
+        most = e[j].residual > most ? e[j].residual : most;
+    return most > 0 ? most / gap : 0;
 }
 
 posenc_status pe_spectrum_residual(pe_spectrum *s, const double *v, double lambda, int64_t n, int64_t origin, double *out)

@@ -65,7 +65,15 @@ typedef struct pe_eigenpair {
     double value;
     int64_t component, order; /* order: null vectors by component, then the others by component and value */
     double *v;                /* (nodes of the component), borrowed from s */
+    double residual;          /* 0 where the vector is known exactly */
 } pe_eigenpair;
+/* An eigenvalue as told: within 0 .. 2 of sym and rw, at least 0 of none, which rounding may miss. */
+static inline double pe_eigenvalue(double lambda, bool normalized)
+{
+    return !(lambda > 0) ? 0 : normalized && lambda > 2 ? 2 : lambda;
+}
+/* How far vectors of the eigenspace of e[a] .. e[b - 1] may be off, `gap` from its neighbours: for pe_canonical. */
+double pe_eigenspace_blur(const pe_eigenpair *e, int64_t a, int64_t b, double gap);
 /* All pairs known of the components c0 .. c1 - 1: null vectors, then the others ascending. malloc'ed. */
 posenc_status pe_spectrum_list(pe_spectrum *s, int64_t c0, int64_t c1, pe_eigenpair **out, int64_t *n, posenc_error *err);
 /* For pe_sort: back to the order of components. */

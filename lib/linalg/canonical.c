@@ -1,7 +1,7 @@
 /* canonical.c - stable colours of a graph, and the canonical basis of an eigenspace. */
 #include "linalg/canonical.h"
 #include "core/params.h"
-
+#include "linalg/pivot.h"
 #include "linalg/sort.h"
 
 #include <math.h>
@@ -204,23 +204,9 @@ void pe_canonical_fini(pe_canonical *w)
     *w = (pe_canonical){ 0 };
 }
 
-/* What is left of the space on one component: vectors v[first] .. v[first + rank - 1]. */
-typedef struct block {
-    int64_t begin, end; /* places */
-    int64_t first, rank;
-} block;
-
-typedef struct space {
-    pe_canonical *w;
-    double **v; /* (m) */
-    double *a;  /* (m) scratch */
-    block *b;
-    int64_t nblocks;
-} space;
-
 enum { CHUNK = 4096 }; /* places that are worked on between two looks at the pace */
 
-static posenc_status measure(space *s, const block *b)
+static posenc_status measure(pe_remainder *s, const pe_block *b)
 {
     double *d = s->w->diagonal + b->begin;
     int64_t n = b->end - b->begin;
@@ -238,11 +224,8 @@ static posenc_status measure(space *s, const block *b)
     return PE_OK;
 }
 
-/* Whether the pivots at places p of block b and q of block c give the same column. */
-static bool same_column(const space *s, const block *b, int64_t p, const block *c, int64_t q)
+static bool same_column(const pe_remainder *s, const pe_block *b, int64_t p, int64_t q)
 {
-    if (b != c)
-        return false;
     double dot = 0;
     for (int64_t j = b->first; j < b->first + b->rank; j++)
         dot += s->v[j][p - b->begin] * s->v[j][q - b->begin];
@@ -252,107 +235,9 @@ static bool same_column(const space *s, const block *b, int64_t p, const block *
     return dot >= (1 - 1e-13) * sqrt(d[p]) * sqrt(d[q]);
 }
 
-typedef struct pivot {
-    block *b;
-    int64_t place;
-    bool decided; /* by structure: no id and no narrow margin had a say */
-} pivot;
-
-static posenc_status choose(space *s, pivot *out, posenc_error *err)
-{
-    posenc_status st;
-    pe_pace *pace = s->w->pace;
-    const int32_t *node = s->w->node;
-    const double *d = s->w->diagonal;
-    double max = 0;
-    const block *top = NULL;
-    int64_t largest = -1;
-    for (int64_t i = 0; i < s->nblocks; i++) {
-        for (int64_t p = s->b[i].begin; p < s->b[i].end && s->b[i].rank; p++) {
-            if (d[p] > max) {
-                max = d[p];
-                top = &s->b[i];
-                largest = p;
-            }
-            if ((st = pe_pace_add(pace, 2)))
-                return st;
-        }
-        if ((st = pe_pace_add(pace, 4)))
-            return st;
-    }
-    if (!top)
-        return posenc_fail(err, PE_INTERNAL, "INTERNAL", "eigenvectors", "zero or not a number", "unit vectors");
-    double low = (1 - 1e-6) * max, margin = 1e-8 * max;
-    bool alike = true, narrow = false; /* alike: all candidates give the column of the largest */
-    *out = (pivot){ .place = -1, .decided = true };
-    for (int64_t i = 0; i < s->nblocks; i++) {
-        block *b = &s->b[i];
-        for (int64_t p = b->begin; p < b->end && b->rank; p++) {
-            if ((st = pe_pace_add(pace, 3)))
-                return st;
-            if (d[p] <= low - margin)
-                continue;
-            if (d[p] >= low && (out->place < 0 || node[p] < node[out->place])) {
-                out->b = b;
-                out->place = p;
-            }
-            bool close = d[p] < low + margin;
-            if ((alike || close) && p != largest) {
-                if (!same_column(s, top, largest, b, p)) {
-                    alike = false;
-                    narrow = narrow || close;
-                }
-                if ((st = pe_pace_add(pace, 8 * b->rank)))
-                    return st;
-            }
-        }
-        if ((st = pe_pace_add(pace, 4)))
-            return st;
-    }
-    if (alike)
-        return PE_OK;
-    if (!s->w->colour) {
-        int32_t *colour = malloc((size_t)(s->w->csr->n + 1) * sizeof *colour);
-        st = colour ? pe_refine(s->w->csr, colour, pace, err) : pe_no_memory("memory", err);
-        if (st) {
-            free(colour);
-            return st;
-        }
-        s->w->colour = colour;
-    }
-    const int32_t *colour = s->w->colour;
-    for (int64_t i = 0; i < s->nblocks; i++) {
-        block *b = &s->b[i];
-        if ((st = pe_pace_add(pace, 4)))
-            return st;
-        for (int64_t p = b->begin; p < b->end && b->rank; p++) {
-            if ((st = pe_pace_add(pace, 8)))
-                return st;
-            int32_t mine = colour[node[p]], best = colour[node[out->place]];
-            if (d[p] >= low && (mine < best || (mine == best && node[p] < node[out->place]))) {
-                out->b = b;
-                out->place = p;
-            }
-        }
-    }
-    for (int64_t i = 0; i < s->nblocks && !narrow && out->decided; i++) {
-        const block *b = &s->b[i];
-        if ((st = pe_pace_add(pace, 4)))
-            return st;
-        for (int64_t p = b->begin; p < b->end && b->rank && out->decided; p++) {
-            bool equal = d[p] >= low && colour[node[p]] == colour[node[out->place]];
-            out->decided = !equal || same_column(s, out->b, out->place, b, p);
-            if ((st = pe_pace_add(pace, equal ? 8 * b->rank : 4)))
-                return st;
-        }
-    }
-    out->decided = out->decided && !narrow;
-    return PE_OK;
-}
-
 /* Writes the pivot's column and takes it out of the block: a reflection that maps the pivot's coefficients a to a
  * coordinate turns the basis into the column and a basis of what is left. */
-static posenc_status take(space *s, block *b, int64_t place, double *column)
+static posenc_status take(pe_remainder *s, pe_block *b, int64_t place, double *column)
 {
     posenc_status st = PE_OK;
     int64_t n = b->end - b->begin, r = b->rank;
@@ -365,7 +250,7 @@ static posenc_status take(space *s, block *b, int64_t place, double *column)
     for (int64_t j = 0; j < r; j++)
         a[j] = r == 1 ? copysign(1, a[j]) : a[j] / norm;
     b->first++;
-    b->rank--;
+    b->size = --b->rank;
     double sign = a[0] < 0 ? -1 : 1, scale = 1 / (1 + fabs(a[0])); /* of the reflection by a + sign e_0 */
     for (int64_t from = 0; from < n; from += CHUNK) {
         int64_t to = from + CHUNK < n ? from + CHUNK : n;
@@ -391,40 +276,19 @@ static posenc_status take(space *s, block *b, int64_t place, double *column)
 posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis, int64_t m, int64_t count, double *out,
                                    int64_t stride, int64_t origin, uint8_t *determined, posenc_error *err)
 {
-    posenc_status st = PE_OK;
-    space s = { .w = w,
-                .v = malloc((size_t)m * sizeof *s.v),
-                .a = malloc((size_t)m * sizeof *s.a),
-                .b = malloc((size_t)m * sizeof *s.b) };
-    if (!s.v || !s.a || !s.b) {
-        st = pe_no_memory("memory", err);
-        goto done;
-    }
-    for (int64_t j = 0; j < m; j++) {
-        int64_t c = basis[j].component;
-        s.v[j] = basis[j].v;
-        if (!j || c != basis[j - 1].component)
-            s.b[s.nblocks++] = (block){ .begin = w->begin[c], .end = w->begin[c + 1], .first = j };
-        s.b[s.nblocks - 1].rank++;
-        if ((st = pe_pace_add(w->pace, 24)))
-            goto done;
-    }
-    for (int64_t i = 0; i < s.nblocks; i++)
-        if ((st = measure(&s, &s.b[i])))
-            goto done;
+    pe_remainder s = { .same = same_column };
+    posenc_status st = pe_remainder_init(&s, w, basis, m, 1, err);
+    for (int64_t i = 0; i < s.nblocks && !st; i++)
+        st = measure(&s, &s.b[i]);
     bool decided = true;
-    for (int64_t t = 0; t < count; t++) {
-        pivot p = { 0 };
-        if ((st = choose(&s, &p, err)))
-            goto done;
+    for (int64_t t = 0; t < count && !st; t++) {
+        pe_pivot p;
+        if ((st = pe_pivot_choose(&s, &p, err)))
+            break;
         decided = decided && p.decided;
         determined[t] = decided;
-        if ((st = take(&s, p.b, p.place, out + t * stride + (p.b->begin - origin))))
-            goto done;
+        st = take(&s, p.b, p.place, out + t * stride + (p.b->begin - origin));
     }
-done:
-    free(s.v);
-    free(s.a);
-    free(s.b);
+    pe_remainder_fini(&s);
     return st;
 }

@@ -28,6 +28,7 @@ typedef struct pe_canonical {
     double *diagonal;     /* (n) scratch: R_vv */
     int32_t *colour;      /* (n) NULL until needed */
     pe_pace *pace;        /* borrowed */
+    double blur;          /* how far, as a length, the next space's vectors may be off: residual / gap; 0 at first */
 } pe_canonical;
 
 posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_t *begin, const int32_t *node, pe_pace *pace,
@@ -45,8 +46,8 @@ typedef struct pe_block_vector {
  *   out          (count, stride) column t in row t, a place p at p - origin; only places of the column's component are
  *                written, the others must be zero
  *   determined   (count) 1: no pivot up to this column was chosen by id where the choice mattered, nor by a margin
- *                within 1e-8 of the threshold. Candidates that all give the same column (R_uv = sqrt(R_uu R_vv)) are
- *                no choice. */
+ *                within 1e-8 of the threshold, and w->blur leaves no choice open. Candidates that all give the same column
+ * (R_uv = sqrt(R_uu R_vv)) are no choice. */
 posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis, int64_t m, int64_t count, double *out,
                                    int64_t stride, int64_t origin, uint8_t *determined, posenc_error *err);
 

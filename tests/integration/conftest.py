@@ -109,9 +109,8 @@ def build():
 
 
 def data(name):
-    """A file of POSENC_TEST_DATA, or skip."""
-    folder = os.environ.get("POSENC_TEST_DATA")
-    path = Path(folder or "/nonexistent") / name
-    if not path.exists():
-        pytest.skip(f"POSENC_TEST_DATA has no {name}")
-    return path
+    """A file of tests/data, of the golden graphs or of POSENC_TEST_DATA, or skip."""
+    for folder in (ROOT / "tests/data", ROOT / "tests/golden/graph/graphs", Path(os.environ.get("POSENC_TEST_DATA", "/nonexistent"))):
+        if (folder / name).exists():
+            return folder / name
+    pytest.skip(f"POSENC_TEST_DATA has no {name}")

@@ -69,7 +69,7 @@ group_golden()
 {
     step "golden cases, library alone" pytest tests/golden/test_library.py
     step "golden cases, both doors" pytest tests/integration/test_golden.py
-    step "real graphs" pytest tests/integration/test_graphs.py
+    step "real graphs" pytest -m "not slow" tests/integration/test_graph_*.py
     step "frozen digests: compilers, CPUs" tests/golden/check_digests.sh
 }
 
