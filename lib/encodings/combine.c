@@ -213,8 +213,8 @@ PE_BODY void scaled_lanes(const pe_lanes *y, double f, const pe_dd *parts, bool 
         const pe_lanes t = 0x1.0000002p27 * *y, top = t - (t - *y), low = *y - top;
         rest = ((top * parts->hi - p) + top * parts->lo + low * parts->hi) + low * parts->lo;
     }
-    *hi = p + rest;
-    *lo = rest - (*hi - p);
+    *hi = p; /* rounded to nearest already: pe_fast_two_sum would leave it */
+    *lo = rest;
 }
 
 PE_BODY void add_scaled_body(const double *x, const double *y, double f, bool narrow, size_t n, double *out)
