@@ -22,6 +22,8 @@
  * Peers: GDC (alpha as here; row i is the source i with row), Graph-Bert (c = 0.15, sym), networkx (its alpha is 1 - ours),
  * digraph_transformer (restart_p = 0.2).
  * Sources: Page et al. 1999; Klicpera et al. 2019, arXiv:1911.05485; Zhang et al. 2020, Graph-Bert, arXiv:2001.05140. */
+#include "core/elementary.h"
+#include "core/exact.h"
 #include "graph/batch.h"
 #include "graph/walk.h"
 #include "linalg/sort.h"
@@ -186,13 +188,29 @@ static int64_t terms(double alpha)
     return k;
 }
 
-static double rows_ns(const pagerank *p, bool pushed, double nrows, double n, double arcs)
+static double series_ns(const pagerank *p, double nrows, double n, double arcs)
 {
-    const double write = nrows * n * (p->output == DIAG ? 0.1 : 4);
-    if (!pushed)
-        return ceil(nrows / PE_WIDTH) * (double)terms(p->alpha) * pe_sparse_apply_ns(n, arcs) + write;
-    double reach = 1 / (p->alpha * p->eps), most = (double)terms(p->alpha) * arcs; /* arcs that are walked over */
-    return nrows * 3 * (reach < most ? reach : most) + (p->output == TOPK ? 0 : write);
+    return ceil(nrows / PE_WIDTH) * (double)terms(p->alpha) * pe_sparse_apply_ns(n, arcs);
+}
+
+/* The least of three bounds on the arcs that a source's pushes walk over: what it has to spread comes in parts of alpha eps
+ * at least; the series; and the ball in which a residue can be as large as a threshold, so often as it takes to empty it. */
+static double push_ns(const pagerank *p, double nrows, const pe_growth *g)
+{
+    const double steps = pe_log(1 / p->eps) / -pe_log(1 - pe_min(p->alpha, 1 - 0x1p-20));
+    const double parts = 1 / (p->alpha * p->eps), ball = g->degree * pe_growth_ball(g, ceil(steps));
+    const double often = pe_log(1 / p->eps) / p->alpha, series = steps * g->nodes * g->degree;
+    return nrows * (40 + 3 * pe_min(pe_min(parts, series), ball * (1 + often)));
+}
+
+/* How many sources each graph has, (ngraphs); NULL: no memory, or it does not matter. */
+static int32_t *count_sources(const posenc_request *r)
+{
+    const pagerank *p = r->params;
+    int32_t *count = by_sources(p) ? calloc((size_t)r->graph->ngraphs, sizeof *count) : NULL;
+    for (size_t i = 0; count && i < p->sources.n; i++)
+        count[graph_of(r->graph, p->sources.v[i])]++;
+    return count;
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
@@ -200,25 +218,29 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pagerank *p = r->params;
     const posenc_graph *g = r->graph;
     const bool one_way = g->directed && p->normalization != SYM, pushed = pe_given(r, "eps");
-    *out = (posenc_cost){ .ns = 500 };
-    for (size_t i = 0; i < p->sources.n && by_sources(p); i++) { /* of one graph: eight make a panel */
-        const int64_t s = graph_of(g, p->sources.v[i]);
-        const double m = (double)(g->arc_ptr[s + 1] - g->arc_ptr[s]);
-        if (g->batched || i % PE_WIDTH == 0 || pushed)
-            out->ns += 100 + rows_ns(p, pushed, 1, nodes_in(g, s), one_way ? m : 2 * m);
-    }
+    int32_t *sources = count_sources(r);
+    *out = (posenc_cost){ .ns = 500 + 100 * (double)p->sources.n, .scratch = 48 * (uint64_t)p->sources.n };
+    uint64_t most = 0;
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const int64_t n = g->ptr[i + 1] - g->ptr[i], m = g->arc_ptr[i + 1] - g->arc_ptr[i];
-        const double arcs = one_way ? (double)m : 2 * (double)m;
-        uint64_t scratch = pe_walk_bytes(n, m, one_way) + 200 * (uint64_t)n + 64 * MOST_K;
+        const double arcs = one_way ? (double)m : 2 * (double)m, nrows = sources ? sources[i] : (double)n;
+        const uint64_t scratch = pe_walk_bytes(n, m, one_way) + 200 * (uint64_t)n + 64 * MOST_K;
         out->ns += 3000 + 100 * (double)m + 40 * (double)n;
-        if (!by_sources(p))
-            out->ns += rows_ns(p, pushed, (double)n, (double)n, arcs);
+        if (pushed && nrows > 0) {
+            const pe_growth growth = pe_growth_of(g, i, one_way,
+                                                  1 / p->eps); /* hubs that never have so much are not passed */
+            out->ns += push_ns(p, nrows, &growth);
+        } else {
+            out->ns += series_ns(p, nrows, (double)n, arcs);
+        }
+        if (!pushed || p->output != TOPK)
+            out->ns += nrows * (double)n * (p->output == DIAG ? 0.1 : 4);
         if (p->dangling == SOURCE || p->dangling == UNIFORM)
             out->ns += 2 * (double)terms(p->alpha) * pe_sparse_apply_ns((double)n, arcs);
-        out->scratch = scratch > out->scratch ? scratch : out->scratch;
+        most = scratch > most ? scratch : most;
     }
-    out->scratch += 48 * (uint64_t)p->sources.n;
+    out->scratch += most;
+    free(sources);
 }
 
 /* ---- the k largest ---- */
@@ -461,7 +483,7 @@ static posenc_status follow_dead_ends(solver *s)
 static posenc_status by_series(solver *s)
 {
     posenc_status st = PE_OK;
-    const double ns = rows_ns(s->p, false, (double)s->nrows, (double)s->n, (double)s->walk.arcs);
+    const double ns = series_ns(s->p, (double)s->nrows, (double)s->n, (double)s->walk.arcs);
     if (ns > TOO_LONG_NS)
         return posenc_fail(s->err, PE_LIMIT, "LIMIT_EXCEEDED", "eps",
                            posenc_text("absent: exact takes about %.0f minutes", ns / 6e10).s,

@@ -157,22 +157,21 @@ static double panels_ns(double n, double arcs, int64_t t, bool reversible)
     return ceil(n / PE_WIDTH) * ((double)advances(t, reversible) * pe_sparse_apply_ns(n, arcs) + (double)t * 3 * n);
 }
 
-/* From sizes alone balls can only be guessed: as in a tree of the mean degree. */
-static double guess_ns(const random_walk *p, double n, double arcs, bool reversible)
+/* Balls can only be guessed. */
+static double guess_ns(const random_walk *p, const posenc_graph *g, int64_t i, double n, double arcs)
 {
     const int64_t t = last_step(p);
+    const bool reversible = !g->directed;
     if (p->method == PROBE)
         return ceil((double)p->num_probes / PE_WIDTH) *
                    ((double)advances(t, reversible) * pe_sparse_apply_ns(n, arcs) + (double)columns(p) * 60 * n) +
                20 * arcs + 60 * n * (double)p->num_probes;
-    double panels = panels_ns(n, arcs, t, reversible), grow = n > 0 ? arcs / n - 1 : 0, ball = n > 0 ? arcs / n : 0,
-           local = 0;
-    for (int64_t a = 0; a < advances(t, true) && local < panels; a++) {
-        local += n * (ball + 1) * (LOCAL_NS + DOT_NS) * (reversible ? 1 : 2);
-        ball = ball * (grow > 1.2 ? grow : 1.2);
-        ball = ball > arcs ? arcs : ball;
-    }
-    return n > SMALL && local < panels ? local : panels;
+    const double panels = panels_ns(n, arcs, t, reversible);
+    const pe_growth growth = n > SMALL ? pe_growth_of(g, i, g->directed, INFINITY) : (pe_growth){ 0 };
+    double local = n > SMALL ? 0 : INFINITY;
+    for (int64_t a = 0; a < advances(t, true) && local < panels; a++)
+        local += n * pe_growth_ball(&growth, (double)a) * (LOCAL_NS * growth.degree + 2 * DOT_NS) * (reversible ? 1 : 2);
+    return local < panels ? local : panels;
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
@@ -188,7 +187,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
         uint64_t scratch = pe_walk_bytes(n, m, g->directed) + (uint64_t)n * (4 * 64 + 24) + (8 * t + 3 * c) * 8;
         if (p->method == PROBE)
             scratch += (uint64_t)n * (16 * c + 16 + 2 * 64);
-        out->ns += 3000 + 80 * (double)m + (30 + 20 * (double)c) * (double)n + guess_ns(p, (double)n, arcs, reversible);
+        out->ns += 3000 + 80 * (double)m + (30 + 20 * (double)c) * (double)n + guess_ns(p, g, i, (double)n, arcs);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }

@@ -52,7 +52,9 @@ static const posenc_param rows[] = {
 static const posenc_output outputs[] = {
     { "encoding", "[num_nodes, 2k]", "U sqrt(S), V sqrt(S), then zeros where k is over the number of nodes", NULL },
     { "singular_values", "[k] or [G, k]", "descending; NaN where k is over the number of nodes", NULL },
-    { "residuals", "[k] or [G, k]", "sqrt(||A v - sigma u||^2 + ||A^T u - sigma v||^2) in float64; 0 where sigma is 0",
+    { "residuals", "[k] or [G, k]",
+      "sqrt(||A v - sigma u||^2 + ||A^T u - sigma v||^2) in float64; 0 where sigma is 0, NaN where k is over the number of "
+      "nodes",
       "float64" },
     { "determined", "[k] or [G, k]",
       "1: a relabelled copy of the graph gets the same column within 1e-6, rows permuted; 0: symmetry or a small gap leaves "

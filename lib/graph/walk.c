@@ -161,3 +161,40 @@ posenc_status pe_panel_zero(int64_t n, double *x, pe_pace *pace)
     }
     return st;
 }
+
+/* ---- balls ---- */
+
+pe_growth pe_growth_of(const posenc_graph *graph, int64_t g, bool one_way, double closed)
+{
+    const int64_t first = graph->ptr[g], n = graph->ptr[g + 1] - first, begin = graph->arc_ptr[g],
+                  end = graph->arc_ptr[g + 1];
+    const double arcs = (double)(end - begin) * (one_way ? 1 : 2);
+    pe_growth w = { .nodes = (double)n, .degree = n ? arcs / (double)n : 0, .branching = 1 };
+    int32_t *degree = n <= 8 * (end - begin) ? calloc((size_t)n + 1, sizeof *degree) : NULL;
+    double ends = 0; /* further arcs at the ends of all arcs */
+    if (!degree)
+        return w;
+    for (int64_t a = begin; a < end; a++) {
+        degree[graph->source[a] - first]++;
+        if (!one_way)
+            degree[graph->target[a] - first]++;
+    }
+    for (int64_t a = begin; a < end; a++) {
+        const double out = degree[graph->target[a] - first], back = degree[graph->source[a] - first];
+        ends += out < closed ? out - !one_way : 0;
+        ends += !one_way && back < closed ? back - 1 : 0;
+    }
+    free(degree);
+    w.branching = arcs > 0 ? ends / arcs : 0;
+    return w;
+}
+
+double pe_growth_ball(const pe_growth *w, double steps)
+{
+    const double d = w->degree, b = w->branching;
+    double tree = 1, plane = 1 + d * steps * (steps + 1) / 2, ring = d;
+    for (int64_t a = 0; a < (int64_t)steps && tree < w->nodes && ring > 1e-3; a++, ring *= b)
+        tree += ring;
+    double ball = tree < plane || b > 2 * d ? tree : sqrt(tree < w->nodes ? tree : w->nodes) * sqrt(plane);
+    return ball < w->nodes ? ball : w->nodes;
+}
