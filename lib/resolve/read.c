@@ -137,7 +137,7 @@ void pe_resolve_warning(const pe_section *s, const char *format, ...)
         trim(text, sizeof text - 1);
     va_end(ap);
     posenc_resolution *out = s->r->out;
-    if (out->nwarnings == MOST)
+    if (out->nwarnings >= MOST)
         snprintf(text, sizeof text, "further warnings are left out");
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
