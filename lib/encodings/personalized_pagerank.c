@@ -188,9 +188,9 @@ static int64_t terms(double alpha)
     return k;
 }
 
-static double series_ns(const pagerank *p, double nrows, double n, double arcs)
+static double series_ns(int64_t nterms, double nrows, double n, double arcs)
 {
-    return ceil(nrows / PE_WIDTH) * (double)terms(p->alpha) * pe_sparse_apply_ns(n, arcs);
+    return ceil(nrows / PE_WIDTH) * (double)nterms * pe_sparse_apply_ns(n, arcs);
 }
 
 /* The least of three bounds on the arcs that a source's pushes walk over: what it has to spread comes in parts of alpha eps
@@ -198,7 +198,7 @@ static double series_ns(const pagerank *p, double nrows, double n, double arcs)
 static double push_ns(const pagerank *p, double nrows, const pe_growth *g)
 {
     const double steps = pe_log(1 / p->eps) / -pe_log(1 - pe_min(p->alpha, 1 - 0x1p-20));
-    const double parts = 1 / (p->alpha * p->eps), ball = g->degree * pe_growth_ball(g, ceil(steps));
+    const double parts = 1 / (p->alpha * p->eps), ball = pe_growth_arcs(g, (int64_t)steps);
     const double often = pe_log(1 / p->eps) / p->alpha, series = steps * g->nodes * g->degree;
     return nrows * (40 + 3 * pe_min(pe_min(parts, series), ball * (1 + often)));
 }
@@ -218,6 +218,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pagerank *p = r->params;
     const posenc_graph *g = r->graph;
     const bool one_way = g->directed && p->normalization != SYM, pushed = pe_given(r, "eps");
+    const int64_t nterms = terms(p->alpha); /* takes a while: not for each graph of a batch */
     int32_t *sources = count_sources(r);
     *out = (posenc_cost){ .ns = 500 + 100 * (double)p->sources.n, .scratch = 48 * (uint64_t)p->sources.n };
     uint64_t most = 0;
@@ -227,16 +228,16 @@ static void cost(const posenc_request *r, posenc_cost *out)
         const uint64_t scratch = pe_walk_bytes(n, m, one_way) + 200 * (uint64_t)n + 64 * MOST_K;
         out->ns += 3000 + 100 * (double)m + 40 * (double)n;
         if (pushed && nrows > 0) {
-            const pe_growth growth = pe_growth_of(g, i, one_way,
-                                                  1 / p->eps); /* hubs that never have so much are not passed */
+            /* hubs that never have so much are not passed */
+            const pe_growth growth = pe_growth_of(g, i, one_way, 1 / p->eps, PE_GROWTH_STEPS);
             out->ns += push_ns(p, nrows, &growth);
         } else {
-            out->ns += series_ns(p, nrows, (double)n, arcs);
+            out->ns += series_ns(nterms, nrows, (double)n, arcs);
         }
         if (!pushed || p->output != TOPK)
             out->ns += nrows * (double)n * (p->output == DIAG ? 0.1 : 4);
         if (p->dangling == SOURCE || p->dangling == UNIFORM)
-            out->ns += 2 * (double)terms(p->alpha) * pe_sparse_apply_ns((double)n, arcs);
+            out->ns += 2 * (double)nterms * pe_sparse_apply_ns((double)n, arcs);
         most = scratch > most ? scratch : most;
     }
     out->scratch += most;
@@ -319,7 +320,7 @@ typedef struct answer {
     int64_t full;   /* where the matrix of the next graph begins */
     best best;
     bool pushed;
-    int64_t zero_edges;
+    int64_t terms, zero_edges;
 } answer;
 
 typedef struct solver {
@@ -483,7 +484,7 @@ static posenc_status follow_dead_ends(solver *s)
 static posenc_status by_series(solver *s)
 {
     posenc_status st = PE_OK;
-    const double ns = series_ns(s->p, (double)s->nrows, (double)s->n, (double)s->walk.arcs);
+    const double ns = series_ns(s->terms, (double)s->nrows, (double)s->n, (double)s->walk.arcs);
     if (ns > TOO_LONG_NS)
         return posenc_fail(s->err, PE_LIMIT, "LIMIT_EXCEEDED", "eps",
                            posenc_text("absent: exact takes about %.0f minutes", ns / 6e10).s,
@@ -567,7 +568,7 @@ static posenc_status spread(const solver *s, push *q, int64_t source)
         for (int64_t a = m->ptr[u]; a < m->ptr[u + 1] && !st; a++) {
             if (m->value[a] > 0)
                 add_residue(s, q, source, m->col[a], m->value[a] * r);
-            st = pe_pace_add(s->pace, 8);
+            st = pe_pace_add(s->pace, 16);
         }
         if (!st)
             st = pe_pace_add(s->pace, 10);
@@ -726,7 +727,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     if (st)
         return st;
     double *memory = malloc((size_t)(2 * s.n + 1) * sizeof *memory);
-    s.terms = terms(s.p->alpha);
+    s.terms = o->terms;
     s.lost = memory;
     s.everywhere = memory + s.n;
     s.x = pe_panel_new(s.n);
@@ -807,7 +808,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                  .offsets = r->graph->batched && (p->output == FULL || p->output == ROWS) ? pe_tensor(out, "offsets") : NULL,
                  .bounds = pe_given(r, "eps") ? pe_tensor(out, "error_bound") : NULL,
                  .best = { .of = malloc((size_t)p->k * sizeof(scored)), .k = p->k },
-                 .pushed = pe_given(r, "eps") };
+                 .pushed = pe_given(r, "eps"),
+                 .terms = terms(p->alpha) };
     const pe_graph_task task = { encode, spoil, &o };
     posenc_status st = o.best.of ? list_sources(r, &o, ctx, err) : pe_no_memory("memory", err);
     if (o.offsets)
