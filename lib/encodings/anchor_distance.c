@@ -194,7 +194,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const int64_t nodes = g->ptr[i + 1] - g->ptr[i], arcs = 2 * (g->arc_ptr[i + 1] - g->arc_ptr[i]);
         const double n = (double)nodes, m = (double)arcs, sets = (double)set_count(p, nodes);
-        out->ns += 1500 + 60 * m + 60 * n + sets * (search * n + 6 * m) + 15 * columns * n;
+        out->ns += 1500 + 60 * m + 60 * n + sets * (search * n + 6 * m) + 15 * columns * n + 2 * (double)p->anchors.n;
         const uint64_t scratch = (uint64_t)arcs * 60 + (uint64_t)nodes * 240 + pe_spread_bytes(nodes) +
                                  (uint64_t)p->anchors.n * 4 + 4096;
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
@@ -270,15 +270,20 @@ static posenc_status work_init(work *w, posenc_error *err)
         return st;
     if (g->directed && (st = pe_csr_transpose(&w->csr, &w->back, w->j->ctx, err)))
         return st;
-    if ((st = pe_spread_init(&w->spread, g->directed ? &w->back : &w->csr, pe_telling_lengths(&p->tell, g), err)))
+    bool lengths;
+    if ((st = pe_telling_lengths_in(&p->tell, g, w->j->graph, &lengths, &w->j->pace)))
+        return st;
+    if ((st = pe_spread_init(&w->spread, g->directed ? &w->back : &w->csr, lengths, err)))
         return st;
     const int64_t sets = set_count(p, n);
     w->sets = p->anchor_mode == RANDOM_SETS || p->anchor_mode == GIVEN || sets < n ? sets : n;
     const size_t room = p->anchor_mode == GIVEN ? p->anchors.n : (size_t)n;
     if (!(w->seed = malloc((room + 1) * sizeof *w->seed)))
         return pe_no_memory("memory", err);
-    if (p->anchor_mode == GIVEN)
-        return take_anchors(&p->anchors, n, w->seed, err);
+    if (p->anchor_mode == GIVEN) {
+        st = take_anchors(&p->anchors, n, w->seed, err);
+        return st ? st : pe_pace_add(&w->j->pace, 3 * (int64_t)p->anchors.n);
+    }
     if (p->anchor_mode == RANDOM_SETS)
         return PE_OK;
     if (p->anchor_mode != RANDOM && (st = rank_nodes(w, err)))
@@ -304,8 +309,9 @@ static posenc_status draw(work *w, uint64_t stream, int64_t size)
     posenc_status st = PE_OK;
     for (int64_t v = 0; v < n && count < size && !st; v++) {
         if (v % CHUNK == 0) {
-            pe_random_uniform((uint64_t)w->p->seed, stream, (uint64_t)v, CHUNK, u);
-            st = pe_pace_add(&w->j->pace, 20 * CHUNK);
+            const int64_t some = n - v < CHUNK ? n - v : CHUNK;
+            pe_random_uniform((uint64_t)w->p->seed, stream, (uint64_t)v, (size_t)some, u);
+            st = pe_pace_add(&w->j->pace, 20 * some);
         }
         if (u[v % CHUNK] * (double)(n - v) < (double)(size - count))
             w->seed[count++] = (int32_t)v;
@@ -394,7 +400,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     answer *o = self;
     work w = { .p = j->request->params, .o = o, .j = j };
     posenc_status st = work_init(&w, err);
-    for (int64_t s = 0; s < o->columns && !st; s++) {
+    for (int64_t s = 0; s < o->columns && j->n && !st; s++) {
         const int32_t *set = NULL;
         int64_t size = 0;
         if (s >= w.sets) {

@@ -274,8 +274,8 @@ static posenc_status write(const field *f, int64_t c, const extremes *e, double 
                                 seen_least,   p->compat_graphgps ? most : seen_most,
                                 -tau,         sqrt(spread > 0 ? spread / count : 0),
                                 v->to,        v->from };
-        for (int k = 0; k < COLUMNS; k++)
-            row[k] = ldexp(row[k], -s->exponent) + 0.0; /* no negative zeros */
+        for (int k = 0; k < COLUMNS; k++) /* NaN: a sum overflowed on the way; no negative zeros */
+            row[k] = isnan(row[k]) ? INFINITY : ldexp(row[k], -s->exponent) + 0.0;
         if (!(st = pe_pace_add(&j->pace, 60)))
             st = pe_graph_store(pe_tensor(j->out, "encoding"), (j->first + s->node[i]) * COLUMNS, row, COLUMNS, &j->pace,
                                 err);

@@ -89,7 +89,8 @@ static const posenc_output outputs[] = {
     { "eigenvectors", "[num_nodes, k]", "one column per eigenvector, ascending by eigenvalue", NULL },
     { "eigenvalues", "[k], [G, k] of a batch, [num_nodes, k] per node", "NaN where a column is padding", NULL },
     { "residuals", "[k] or [G, k]",
-      "||L v - lambda v||_2 of the unit vector in float64, before scaling and rounding (per_component: the largest)",
+      "||L v - lambda v||_2 of the unit vector in float64, before scaling and rounding (per_component: the largest); NaN "
+      "where a column is padding",
       "float64" },
     { "determined", "[k] or [G, k]",
       "1: a relabelled copy of the graph gets the same column within 1e-6, rows permuted; 0: symmetry or a small gap leaves "

@@ -81,7 +81,8 @@ static const posenc_output outputs[] = {
     { "eigenvectors_real", "[num_nodes, k]", "real part, one column per eigenvector, ascending by eigenvalue", NULL },
     { "eigenvectors_imag", "[num_nodes, k]", "imaginary part", NULL },
     { "eigenvalues", "[k], [G, k] of a batch, [num_nodes, k] per_component", "NaN where a column is padding", NULL },
-    { "residuals", "[k] or [G, k]", "||H v - lambda v||_2 of the unit vector in float64 (per_component: the largest)",
+    { "residuals", "[k] or [G, k]",
+      "||H v - lambda v||_2 of the unit vector in float64 (per_component: the largest); NaN where a column is padding",
       "float64" },
     { "determined", "[k] or [G, k]",
       "1: a relabelled copy of the graph gets the same column within 1e-6, rows permuted; 0: symmetry or a small gap leaves "

@@ -22,6 +22,8 @@
  * Peers: GDC (alpha as here; row i is the source i with row), Graph-Bert (c = 0.15, sym), networkx (its alpha is 1 - ours),
  * digraph_transformer (restart_p = 0.2).
  * Sources: Page et al. 1999; Klicpera et al. 2019, arXiv:1911.05485; Zhang et al. 2020, Graph-Bert, arXiv:2001.05140. */
+#include "core/elementary.h"
+#include "core/exact.h"
 #include "graph/batch.h"
 #include "graph/walk.h"
 #include "linalg/sort.h"
@@ -184,13 +186,29 @@ static int64_t terms(double alpha)
     return k;
 }
 
-static double rows_ns(const pagerank *p, bool pushed, double nrows, double n, double arcs)
+static double series_ns(int64_t nterms, double nrows, double n, double arcs)
 {
-    const double write = nrows * n * (p->output == DIAG ? 0.1 : 4);
-    if (!pushed)
-        return ceil(nrows / PE_WIDTH) * (double)terms(p->alpha) * pe_sparse_apply_ns(n, arcs) + write;
-    double reach = 1 / (p->alpha * p->eps), most = (double)terms(p->alpha) * arcs; /* arcs that are walked over */
-    return nrows * 3 * (reach < most ? reach : most) + (p->output == TOPK ? 0 : write);
+    return ceil(nrows / PE_WIDTH) * (double)nterms * pe_sparse_apply_ns(n, arcs);
+}
+
+/* The least of three bounds on the arcs that a source's pushes walk over: what it has to spread comes in parts of alpha eps
+ * at least; the series; and the ball in which a residue can be as large as a threshold, so often as it takes to empty it. */
+static double push_ns(const pagerank *p, double nrows, const pe_growth *g)
+{
+    const double steps = pe_log(1 / p->eps) / -pe_log(1 - pe_min(p->alpha, 1 - 0x1p-20));
+    const double parts = 1 / (p->alpha * p->eps), ball = pe_growth_arcs(g, (int64_t)steps);
+    const double often = pe_log(1 / p->eps) / p->alpha, series = steps * g->nodes * g->degree;
+    return nrows * (40 + 3 * pe_min(pe_min(parts, series), ball * (1 + often)));
+}
+
+/* How many sources each graph has, (ngraphs); NULL: no memory, or it does not matter. */
+static int32_t *count_sources(const posenc_request *r)
+{
+    const pagerank *p = r->params;
+    int32_t *count = by_sources(p) ? calloc((size_t)r->graph->ngraphs, sizeof *count) : NULL;
+    for (size_t i = 0; count && i < p->sources.n; i++)
+        count[graph_of(r->graph, p->sources.v[i])]++;
+    return count;
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
@@ -198,25 +216,30 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pagerank *p = r->params;
     const posenc_graph *g = r->graph;
     const bool one_way = g->directed && p->normalization != SYM, pushed = pe_given(r, "eps");
-    *out = (posenc_cost){ .ns = 500 };
-    for (size_t i = 0; i < p->sources.n && by_sources(p); i++) { /* of one graph: eight make a panel */
-        const int64_t s = graph_of(g, p->sources.v[i]);
-        const double m = (double)(g->arc_ptr[s + 1] - g->arc_ptr[s]);
-        if (g->batched || i % PE_WIDTH == 0 || pushed)
-            out->ns += 100 + rows_ns(p, pushed, 1, nodes_in(g, s), one_way ? m : 2 * m);
-    }
+    const int64_t nterms = terms(p->alpha); /* takes a while: not for each graph of a batch */
+    int32_t *sources = count_sources(r);
+    *out = (posenc_cost){ .ns = 500 + 100 * (double)p->sources.n, .scratch = 48 * (uint64_t)p->sources.n };
+    uint64_t most = 0;
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const int64_t n = g->ptr[i + 1] - g->ptr[i], m = g->arc_ptr[i + 1] - g->arc_ptr[i];
-        const double arcs = one_way ? (double)m : 2 * (double)m;
-        uint64_t scratch = pe_walk_bytes(n, m, one_way) + 200 * (uint64_t)n + 64 * MOST_K;
+        const double arcs = one_way ? (double)m : 2 * (double)m, nrows = sources ? sources[i] : (double)n;
+        const uint64_t scratch = pe_walk_bytes(n, m, one_way) + 200 * (uint64_t)n + 64 * MOST_K;
         out->ns += 3000 + 100 * (double)m + 40 * (double)n;
-        if (!by_sources(p))
-            out->ns += rows_ns(p, pushed, (double)n, (double)n, arcs);
+        if (pushed && nrows > 0) {
+            /* hubs that never have so much are not passed */
+            const pe_growth growth = pe_growth_of(g, i, one_way, 1 / p->eps, PE_GROWTH_STEPS);
+            out->ns += push_ns(p, nrows, &growth);
+        } else {
+            out->ns += series_ns(nterms, nrows, (double)n, arcs);
+        }
+        if (!pushed || p->output != TOPK)
+            out->ns += nrows * (double)n * (p->output == DIAG ? 0.1 : 4);
         if (p->dangling == SOURCE || p->dangling == UNIFORM)
-            out->ns += 2 * (double)terms(p->alpha) * pe_sparse_apply_ns((double)n, arcs);
-        out->scratch = scratch > out->scratch ? scratch : out->scratch;
+            out->ns += 2 * (double)nterms * pe_sparse_apply_ns((double)n, arcs);
+        most = scratch > most ? scratch : most;
     }
-    out->scratch += 48 * (uint64_t)p->sources.n;
+    out->scratch += most;
+    free(sources);
 }
 
 /* ---- the k largest ---- */
@@ -295,7 +318,7 @@ typedef struct answer {
     int64_t full;   /* where the matrix of the next graph begins */
     best best;
     bool pushed;
-    int64_t zero_edges;
+    int64_t terms, zero_edges;
 } answer;
 
 typedef struct solver {
@@ -458,7 +481,7 @@ static posenc_status follow_dead_ends(solver *s)
 
 static posenc_status by_series(solver *s)
 {
-    posenc_status st = pe_check_time(rows_ns(s->p, false, (double)s->nrows, (double)s->n, (double)s->walk.arcs), "eps",
+    posenc_status st = pe_check_time(series_ns(s->terms, (double)s->nrows, (double)s->n, (double)s->walk.arcs), "eps",
                                      "eps approximates with an error_bound; or fewer sources, or a larger alpha", s->err);
     for (int64_t i = 0; i < s->nrows && !st; i += PE_WIDTH) {
         const int64_t count = s->nrows - i < PE_WIDTH ? s->nrows - i : PE_WIDTH;
@@ -537,7 +560,7 @@ static posenc_status spread(const solver *s, push *q, int64_t source)
         for (int64_t a = m->ptr[u]; a < m->ptr[u + 1] && !st; a++) {
             if (m->value[a] > 0)
                 add_residue(s, q, source, m->col[a], m->value[a] * r);
-            st = pe_pace_add(s->pace, 8);
+            st = pe_pace_add(s->pace, 16);
         }
         if (!st)
             st = pe_pace_add(s->pace, 10);
@@ -696,7 +719,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     if (st)
         return st;
     double *memory = malloc((size_t)(2 * s.n + 1) * sizeof *memory);
-    s.terms = terms(s.p->alpha);
+    s.terms = o->terms;
     s.lost = memory;
     s.everywhere = memory + s.n;
     s.x = pe_panel_new(s.n);
@@ -777,7 +800,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                  .offsets = r->graph->batched && (p->output == FULL || p->output == ROWS) ? pe_tensor(out, "offsets") : NULL,
                  .bounds = pe_given(r, "eps") ? pe_tensor(out, "error_bound") : NULL,
                  .best = { .of = malloc((size_t)p->k * sizeof(scored)), .k = p->k },
-                 .pushed = pe_given(r, "eps") };
+                 .pushed = pe_given(r, "eps"),
+                 .terms = terms(p->alpha) };
     const pe_graph_task task = { encode, spoil, &o };
     posenc_status st = o.best.of ? list_sources(r, &o, ctx, err) : pe_no_memory("memory", err);
     if (o.offsets)

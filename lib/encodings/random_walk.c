@@ -157,22 +157,24 @@ static double panels_ns(double n, double arcs, int64_t t, bool reversible)
     return ceil(n / PE_WIDTH) * ((double)advances(t, reversible) * pe_sparse_apply_ns(n, arcs) + (double)t * 3 * n);
 }
 
-/* From sizes alone balls can only be guessed: as in a tree of the mean degree. */
-static double guess_ns(const random_walk *p, double n, double arcs, bool reversible)
+/* Balls can only be guessed. */
+static double guess_ns(const random_walk *p, int64_t t, const posenc_graph *g, int64_t i, double n, double arcs)
 {
-    const int64_t t = last_step(p);
+    const bool reversible = !g->directed;
     if (p->method == PROBE)
         return ceil((double)p->num_probes / PE_WIDTH) *
                    ((double)advances(t, reversible) * pe_sparse_apply_ns(n, arcs) + (double)columns(p) * 60 * n) +
                20 * arcs + 60 * n * (double)p->num_probes;
-    double panels = panels_ns(n, arcs, t, reversible), grow = n > 0 ? arcs / n - 1 : 0, ball = n > 0 ? arcs / n : 0,
-           local = 0;
-    for (int64_t a = 0; a < advances(t, true) && local < panels; a++) {
-        local += n * (ball + 1) * (LOCAL_NS + DOT_NS) * (reversible ? 1 : 2);
-        ball = ball * (grow > 1.2 ? grow : 1.2);
-        ball = ball > arcs ? arcs : ball;
-    }
-    return n > SMALL && local < panels ? local : panels;
+    const double panels = panels_ns(n, arcs, t, reversible);
+    if (n <= SMALL)
+        return panels;
+    const int64_t steps = advances(t, true);
+    const pe_growth growth = pe_growth_of(g, i, g->directed, INFINITY, steps - 1);
+    double local = 0;
+    for (int64_t a = 0; a < steps && local < panels; a++)
+        local += n * (LOCAL_NS * pe_growth_arcs(&growth, a) + 2 * DOT_NS * pe_growth_ball(&growth, a)) *
+                 (reversible ? 1 : 2);
+    return local < panels ? local : panels;
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
@@ -185,10 +187,11 @@ static void cost(const posenc_request *r, posenc_cost *out)
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const int64_t n = g->ptr[i + 1] - g->ptr[i], m = g->arc_ptr[i + 1] - g->arc_ptr[i];
         const double arcs = reversible ? 2 * (double)m : (double)m;
-        uint64_t scratch = pe_walk_bytes(n, m, g->directed) + (uint64_t)n * (4 * 64 + 24) + (8 * t + 3 * c) * 8;
+        uint64_t scratch = pe_walk_bytes(n, m, g->directed) + (uint64_t)n * (4 * 64 + 24) + (8 * t + 4 * c + 1) * 8;
         if (p->method == PROBE)
             scratch += (uint64_t)n * (16 * c + 16 + 2 * 64);
-        out->ns += 3000 + 80 * (double)m + (30 + 20 * (double)c) * (double)n + guess_ns(p, (double)n, arcs, reversible);
+        out->ns += 3000 + 80 * (double)m + (30 + 20 * (double)c) * (double)n +
+                   guess_ns(p, (int64_t)t, g, i, (double)n, arcs);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }
@@ -199,6 +202,8 @@ typedef struct answer {
     posenc_dtype dtype;
     posenc_tensor *encoding, *error; /* error: NULL but for probes */
     double *factor, *row;            /* (columns) */
+    int64_t last;                    /* step */
+    int32_t *first, *next;           /* (last + 1), (columns) of each step its columns, as lists that end with -1 */
     int64_t zero_edges;
 } answer;
 
@@ -310,7 +315,7 @@ static posenc_status spread(const pe_sparse *m, const ball *from, ball *to, pe_p
                 enter(to, m->col[a]);
                 to->value[m->col[a]] += x * m->value[a];
             }
-            if ((st = pe_pace_add(pace, 5 * arcs)))
+            if ((st = pe_pace_add(pace, 10 * arcs)))
                 break;
         }
         if (!st)
@@ -595,16 +600,14 @@ static posenc_status probe_panel(const walker *w, tally *t, int64_t probe, int64
         const double *here = both ? b[now] : f[now], *next = f[now ^ 1], *after = both ? b[now ^ 1] : f[now ^ 1];
         if ((st = pe_sparse_apply(&w->walk->out, f[now], f[now ^ 1], w->pace)))
             break;
-        for (int64_t c = 0; c < columns(w->p) && !st; c++)
-            if (step_of(w->p, c) == s)
-                st = add_probes(w, t, c, next, here, count);
+        for (int32_t c = w->o->first[s]; c >= 0 && !st; c = w->o->next[c])
+            st = add_probes(w, t, c, next, here, count);
         if (st || s == w->last)
             break;
         if (both && (st = pe_sparse_apply(&w->walk->in, b[now], b[now ^ 1], w->pace)))
             break;
-        for (int64_t c = 0; c < columns(w->p) && !st; c++)
-            if (step_of(w->p, c) == s + 1)
-                st = add_probes(w, t, c, next, after, count);
+        for (int32_t c = w->o->first[s + 1]; c >= 0 && !st; c = w->o->next[c])
+            st = add_probes(w, t, c, next, after, count);
     }
     return st;
 }
@@ -733,12 +736,12 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     bool local = false;
     options.directed = options.only_positive = true;
     walker w = {
-        .p = p, .walk = &walk, .o = o, .first = j->first, .n = j->n, .last = last_step(p), .pace = &j->pace, .err = err
+        .p = p, .walk = &walk, .o = o, .first = j->first, .n = j->n, .last = o->last, .pace = &j->pace, .err = err
     };
     posenc_status st = pe_walk_build(graph, j->graph, &options, form, &walk, &j->pace, err);
-    if (!st && p->method == PROBE)
+    if (!st && p->method == PROBE && j->n)
         st = estimate(&w);
-    else if (!st && !(st = measure(&w)) && !(st = choose(&w, &local)))
+    else if (!st && p->method == EXACT && !(st = measure(&w)) && !(st = choose(&w, &local)))
         st = local ? walk_locally(&w) : walk_by_panels(&w);
     if (!st)
         o->zero_edges += walk.zero_edges;
@@ -758,19 +761,34 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 {
     const random_walk *p = r->params;
     const size_t k = (size_t)columns(p);
+    const int64_t last = last_step(p);
     double *memory = malloc(3 * k * sizeof *memory);
+    int32_t *lists = malloc(((size_t)last + 1 + k) * sizeof *lists);
     answer o = { .dtype = (posenc_dtype)r->common.dtype,
                  .encoding = pe_tensor(out, "encoding"),
                  .error = p->method == PROBE ? pe_tensor(out, "standard_error") : NULL,
                  .factor = memory,
-                 .row = memory + k };
+                 .row = memory + k,
+                 .last = last,
+                 .first = lists,
+                 .next = lists + last + 1 };
     const pe_graph_task task = { encode, spoil, &o };
-    if (!memory)
+    if (!memory || !lists) {
+        free(memory);
+        free(lists);
         return pe_no_memory("memory", err);
-    for (size_t c = 0; c < k; c++)
-        o.factor[c] = factor(p, step_of(p, (int64_t)c));
+    }
+    for (int64_t s = 0; s <= last; s++)
+        o.first[s] = -1;
+    for (size_t c = 0; c < k; c++) {
+        const int64_t s = step_of(p, (int64_t)c);
+        o.factor[c] = factor(p, s);
+        o.next[c] = o.first[s];
+        o.first[s] = (int32_t)c;
+    }
     posenc_status st = pe_each_graph(r, out, &task, ctx, err);
     free(memory);
+    free(lists);
     if (!st && o.zero_edges)
         pe_warn(out, "%lld edge%s of weight 0 left out", (long long)o.zero_edges, o.zero_edges == 1 ? "" : "s");
     return st;

@@ -237,7 +237,8 @@ static posenc_status work_init(work *w, posenc_error *err)
     posenc_status st;
     pe_csr_options options = pe_telling_options(&w->p->tell, &w->p->edges);
     options.directed = true;
-    w->lengths = pe_telling_lengths(&w->p->tell, g);
+    if ((st = pe_telling_lengths_in(&w->p->tell, g, w->j->graph, &w->lengths, &w->j->pace)))
+        return st;
     w->whole = root_count(w->p) < 0;
     w->sources = w->whole ? n : root_count(w->p);
     w->most = pe_distance_largest(w->o->distances->dtype);

@@ -52,7 +52,9 @@ static const posenc_param rows[] = {
 static const posenc_output outputs[] = {
     { "encoding", "[num_nodes, 2k]", "U sqrt(S), V sqrt(S), then zeros where k is over the number of nodes", NULL },
     { "singular_values", "[k] or [G, k]", "descending; NaN where k is over the number of nodes", NULL },
-    { "residuals", "[k] or [G, k]", "sqrt(||A v - sigma u||^2 + ||A^T u - sigma v||^2) in float64; 0 where sigma is 0",
+    { "residuals", "[k] or [G, k]",
+      "sqrt(||A v - sigma u||^2 + ||A^T u - sigma v||^2) in float64; 0 where sigma is 0, NaN where k is over the number of "
+      "nodes",
       "float64" },
     { "determined", "[k] or [G, k]",
       "1: a relabelled copy of the graph gets the same column within 1e-6, rows permuted; 0: symmetry or a small gap leaves "
@@ -98,13 +100,14 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const posenc_graph *g = r->graph;
     *out = (posenc_cost){ .ns = 500 };
     for (int64_t i = 0; i < g->ngraphs; i++) {
-        const double n = 2 * (double)(g->ptr[i + 1] - g->ptr[i]), k = (double)p->k;
+        const double all = 2 * (double)(g->ptr[i + 1] - g->ptr[i]), k = (double)p->k;
         const double m = (g->directed ? 1 : 2) * (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
+        const double n = smaller(all, 2 * m); /* nodes without arcs are no work */
         double ns = n * n * n + 128 * n * n;
         if (n > 128 && n >= 2 * k + 2 * smaller(k, 64) + 97)
             ns = smaller(ns, 8000 * (n + smaller(2 * m, 8 * n)) * (1 + k / 32) + 6.3 * n * k * k);
-        out->ns += 8000 + 250 * m + (500 + 60 * k) * n + ns;
-        const int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
+        out->ns += 8000 + 250 * m + (250 + 60 * k) * all + ns;
+        const int64_t nodes = (int64_t)all, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
         const uint64_t scratch = pe_component_bytes(nodes, arcs, want) + 60 * (uint64_t)arcs + 200 * (uint64_t)nodes +
                                  (uint64_t)nodes * 8 * (uint64_t)(3 * want + 2 + pe_spectrum_extra(nodes));
         out->scratch = scratch > out->scratch ? scratch : out->scratch;

@@ -284,7 +284,7 @@ static posenc_status run(colouring *c, int64_t *done)
 {
     const bool stop = c->p->stop_when_stable;
     posenc_status st = PE_OK;
-    *done = 0;
+    *done = c->n || stop ? 0 : c->p->rounds; /* without nodes a round is nothing, however many there are */
     if (stop && (st = count(c, &c->colours)))
         return st;
     while (*done < c->p->rounds && !(st = refine(c))) {

@@ -290,13 +290,8 @@ posenc_status pe_magnetic_init(pe_magnetic *m, const pe_magnetic_options *o, con
         return st;
     if ((st = pe_csr_scale(&m->csr, &m->exponent, &m->pace)))
         return st;
-    for (int64_t u = 0; u < m->csr.n; u++) {
-        if (m->csr.ptr[u + 1] > m->csr.ptr[u] && !(m->csr.degree[u] > 0x1p-900))
-            return posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "graph.edge_weight", "weights of very different size",
-                               "sums of weights at nodes that differ by at most 2^900");
-        if ((st = pe_pace_add(&m->pace, 2)))
-            return st;
-    }
+    if ((st = pe_csr_alike(&m->csr, &m->pace, err)))
+        return st;
     if ((st = number_components(m, err)))
         return st;
     if ((st = lay_out(m, err)))

@@ -265,6 +265,19 @@ double pe_distance_largest(posenc_dtype t)
 
 bool pe_telling_lengths(const pe_telling *t, const posenc_graph *g) { return t->edge_weight && g->weighted; }
 
+posenc_status pe_telling_lengths_in(const pe_telling *t, const posenc_graph *graph, int64_t g, bool *lengths, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    *lengths = pe_telling_lengths(t, graph) && !graph->batched;
+    if (*lengths || !pe_telling_lengths(t, graph))
+        return st;
+    for (int64_t a = graph->arc_ptr[g]; a < graph->arc_ptr[g + 1] && !*lengths && !st; a++) {
+        *lengths = graph->weight[a] != 1;
+        st = pe_pace_add(pace, 1);
+    }
+    return st;
+}
+
 posenc_status pe_telling_check(posenc_request *r, pe_telling *t, posenc_dtype dtype, posenc_error *err)
 {
     posenc_status st = PE_OK;

@@ -82,6 +82,8 @@ typedef struct pe_telling {
 
 /* Whether distances are lengths: weights are there and count. */
 bool pe_telling_lengths(const pe_telling *t, const posenc_graph *g);
+/* The same of graph g of a batch, which is what it is alone: without weights where all of its own are 1. */
+posenc_status pe_telling_lengths_in(const pe_telling *t, const posenc_graph *graph, int64_t g, bool *lengths, pe_pace *pace);
 /* For `check`: the rules between the rows; `dtype` is that of the distances. */
 posenc_status pe_telling_check(posenc_request *r, pe_telling *t, posenc_dtype dtype, posenc_error *err);
 /* Where weights do not count, they are not looked at either. */

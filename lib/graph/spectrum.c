@@ -57,6 +57,18 @@ posenc_status pe_csr_scale(pe_csr *a, int *exponent, pe_pace *pace)
     return st;
 }
 
+posenc_status pe_csr_alike(const pe_csr *a, pe_pace *pace, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    for (int64_t u = 0; u < a->n && !st; u++) {
+        if (a->ptr[u + 1] > a->ptr[u] && !(a->degree[u] > 0x1p-900))
+            return posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "graph.edge_weight", "weights of very different size",
+                               "sums of weights at nodes that differ by at most 2^900");
+        st = pe_pace_add(pace, 2);
+    }
+    return st;
+}
+
 /* Gives the nodes of component c signs such that every edge joins s_u s_v = sign of its weight; *yes: there are such.
  * The signs are left in unit, 0 before. */
 static posenc_status balance(pe_spectrum *s, int64_t c, int32_t *queue, bool *yes)
@@ -159,6 +171,8 @@ posenc_status pe_spectrum_init(pe_spectrum *s, const pe_spectrum_options *o, con
     s->pace = (pe_pace){ .ctx = ctx, .left = PE_PACE_STEPS };
     posenc_status st = pe_csr_build(graph, g, &o->edges, &s->csr, ctx, err);
     if (st || (st = pe_csr_scale(&s->csr, &s->exponent, &s->pace)))
+        return st;
+    if (o->normalization != PE_LAPLACIAN_NONE && (st = pe_csr_alike(&s->csr, &s->pace, err)))
         return st;
     const pe_csr *a = &s->csr;
     size_t n = (size_t)a->n + 1, nc = (size_t)a->ncomponents + 1;

@@ -91,5 +91,7 @@ posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_
 /* Scales weights so that the largest is near 1, by a power of two, where it is below 0.5 or at least 2^64; the degrees
  * follow. *exponent: the weights are the former ones times 2^-exponent. */
 posenc_status pe_csr_scale(pe_csr *c, int *exponent, pe_pace *pace);
+/* What divides by degrees needs them of a scaled matrix: INVALID where one is below 2^-900 of the largest weight. */
+posenc_status pe_csr_alike(const pe_csr *a, pe_pace *pace, posenc_error *err);
 
 #endif

@@ -161,3 +161,130 @@ posenc_status pe_panel_zero(int64_t n, double *x, pe_pace *pace)
     }
     return st;
 }
+
+/* ---- balls ---- */
+
+enum { BALLS = 8, MOST_SEEN = 4096, MOST_ARCS = 1 << 22, SMALL = 512 };
+
+/* Who is next to whom, without weights. */
+typedef struct pattern {
+    int64_t n;
+    int64_t *ptr;        /* (n + 2) */
+    int32_t *col, *list; /* (arcs), (n) */
+    uint8_t *seen;       /* (n) */
+} pattern;
+
+static void pattern_fini(pattern *p)
+{
+    free(p->ptr);
+    free(p->col);
+    free(p->list);
+    free(p->seen);
+}
+
+static bool pattern_init(pattern *p, const posenc_graph *graph, int64_t g, bool one_way)
+{
+    const int64_t first = graph->ptr[g], n = graph->ptr[g + 1] - first, begin = graph->arc_ptr[g],
+                  end = graph->arc_ptr[g + 1];
+    *p = (pattern){ .n = n,
+                    .ptr = calloc((size_t)n + 2, sizeof *p->ptr),
+                    .col = malloc((size_t)(2 * (end - begin) + 1) * sizeof *p->col),
+                    .list = malloc((size_t)(n + 1) * sizeof *p->list),
+                    .seen = calloc((size_t)n + 1, 1) };
+    if (!p->ptr || !p->col || !p->list || !p->seen)
+        return false;
+    for (int64_t a = begin; a < end; a++) {
+        p->ptr[graph->source[a] - first + 2]++;
+        if (!one_way)
+            p->ptr[graph->target[a] - first + 2]++;
+    }
+    for (int64_t v = 0; v < n; v++)
+        p->ptr[v + 2] += p->ptr[v + 1];
+    for (int64_t a = begin; a < end; a++) { /* ptr[v + 1]: next free place of row v */
+        const int32_t u = (int32_t)(graph->source[a] - first), v = (int32_t)(graph->target[a] - first);
+        p->col[p->ptr[u + 1]++] = v;
+        if (!one_way)
+            p->col[p->ptr[v + 1]++] = u;
+    }
+    return true;
+}
+
+/* The ball around v is added to w, as far as it has MOST_SEEN nodes; the last step that is whole. */
+static int look_around(pattern *p, int32_t v, double closed, int steps, pe_growth *w)
+{
+    int64_t head = 0, tail = 1, arcs = 0, work = 0;
+    int step = 0;
+    p->list[0] = v;
+    p->seen[v] = 1;
+    for (;; step++) {
+        for (const int64_t end = tail; head < end; head++) {
+            const int32_t u = p->list[head];
+            const int64_t d = p->ptr[u + 1] - p->ptr[u];
+            arcs += (double)d < closed ? d : 0;
+            for (int64_t a = p->ptr[u]; a < p->ptr[u + 1] && (double)d < closed; a++)
+                if (!p->seen[p->col[a]]) {
+                    p->seen[p->col[a]] = 1;
+                    p->list[tail++] = p->col[a];
+                }
+        }
+        w->ball[step] += (double)head;
+        w->arcs[step] += (double)arcs;
+        work += arcs;
+        if (step == steps || (tail > MOST_SEEN && step >= 2) || work > 256 * MOST_SEEN)
+            break;
+    }
+    for (int64_t i = 0; i < tail; i++)
+        p->seen[p->list[i]] = 0;
+    return step;
+}
+
+pe_growth pe_growth_of(const posenc_graph *graph, int64_t g, bool one_way, double closed, int64_t steps)
+{
+    const int64_t n = graph->ptr[g + 1] - graph->ptr[g], m = graph->arc_ptr[g + 1] - graph->arc_ptr[g];
+    const double arcs = (double)m * (one_way ? 1 : 2);
+    pe_growth w = { .nodes = (double)n, .degree = n ? arcs / (double)n : 0, .known = -1 };
+    pattern p = { 0 };
+    const int most = steps < PE_GROWTH_STEPS ? (int)steps : PE_GROWTH_STEPS;
+    if (n > SMALL && m <= MOST_ARCS && n <= 8 * m + 1024 && pattern_init(&p, graph, g, one_way)) {
+        const int64_t balls = m < MOST_ARCS / 4 ? BALLS : BALLS / 4;
+        int reached = most;
+        for (int64_t i = 0; i < balls; i++) {
+            pe_growth one = { .nodes = w.nodes };
+            const int last = look_around(&p, (int32_t)(i * (n / balls) + n / balls / 2), closed, most, &one);
+            reached = last < reached ? last : reached;
+            for (int a = 0; a <= most; a++) {
+                w.ball[a] += one.ball[a] / (double)balls;
+                w.arcs[a] += one.arcs[a] / (double)balls;
+            }
+        }
+        w.known = reached;
+    }
+    pattern_fini(&p);
+    if (w.known < 0) {
+        w.known = 1;
+        w.ball[0] = 1;
+        w.arcs[0] = w.degree;
+        w.ball[1] = 1 + w.degree;
+        w.arcs[1] = w.degree * w.ball[1];
+    }
+    return w;
+}
+
+/* Beyond what is known a ball goes on growing as its last step did, up to `all`. */
+static double beyond(const double *of, int known, int64_t step, double all)
+{
+    if (step <= known)
+        return of[step];
+    const double last = known ? of[known] - of[known - 1] : 0, before = known > 1 ? of[known - 1] - of[known - 2] : last;
+    const double ratio = before > 0 ? last / before : 1;
+    double size = of[known], ring = last;
+    for (int64_t a = known; a < step && size < all && ring > 1e-3; a++) {
+        /* rings that grow like those of a plane grow by ever less */
+        ring *= ratio > 1.5 ? ratio : 1 + (ratio - 1) * (double)(known + 1) / (double)(a + 1);
+        size += ring;
+    }
+    return size < all ? size : all;
+}
+
+double pe_growth_ball(const pe_growth *w, int64_t steps) { return beyond(w->ball, w->known, steps, w->nodes); }
+double pe_growth_arcs(const pe_growth *w, int64_t steps) { return beyond(w->arcs, w->known, steps, w->nodes * w->degree); }

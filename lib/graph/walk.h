@@ -48,4 +48,20 @@ posenc_status pe_panel_zero(int64_t n, double *x, pe_pace *pace);
 /* [ns] of pe_sparse_apply, roughly: panels of over 20,000 rows leave the caches. */
 static inline double pe_sparse_apply_ns(double n, double arcs) { return 2 * n + arcs * (n > 20000 ? 3 : 1); }
 
+/* How balls around nodes grow, from a few of them: what estimates of costs rest on. */
+enum { PE_GROWTH_STEPS = 64 };
+typedef struct pe_growth {
+    double nodes, degree;             /* of the graph; the mean degree */
+    double ball[PE_GROWTH_STEPS + 1]; /* nodes within so many steps, on average */
+    double arcs[PE_GROWTH_STEPS + 1]; /* arcs that leave them */
+    int known;                        /* the last step that was looked at */
+} pe_growth;
+
+/* Of graph g, as far as `steps`; nodes of degree `closed` or more are reached, not passed. Linear in the arcs. Of few
+ * nodes, without memory, or where arcs are too many to look at, balls are guessed from the mean degree. */
+pe_growth pe_growth_of(const posenc_graph *graph, int64_t g, bool one_way, double closed, int64_t steps);
+/* Nodes within so many steps of a node, and the arcs that leave them. */
+double pe_growth_ball(const pe_growth *w, int64_t steps);
+double pe_growth_arcs(const pe_growth *w, int64_t steps);
+
 #endif

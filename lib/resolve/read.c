@@ -13,14 +13,33 @@ bool pe_model_flag(const pe_section *s, unsigned flag) { return s->model && s->m
 char *pe_print_text(pe_resolver *r, const char *format, ...)
 {
     static char nothing[1];
-    char buf[1024];
-    va_list ap;
+    va_list ap, again;
     va_start(ap, format);
-    int n = vsnprintf(buf, sizeof buf, format, ap);
+    va_copy(again, ap);
+    const int n = vsnprintf(NULL, 0, format, ap);
     va_end(ap);
-    char *s = posenc_strdup(r->arena, buf, (size_t)n < sizeof buf ? (size_t)n : sizeof buf - 1);
+    char *s = n < 0 ? NULL : posenc_alloc(r->arena, (size_t)n + 1);
     r->failed |= !s;
+    if (s)
+        vsnprintf(s, (size_t)n + 1, format, again);
+    va_end(again);
     return s ? s : nothing;
+}
+
+/* What was cut off at a buffer's end may leave a part of a character: UTF-8 stays UTF-8. */
+static size_t trim(char *s, size_t n)
+{
+    size_t i = n;
+    while (i && ((unsigned char)s[i - 1] & 0xc0) == 0x80)
+        i--;
+    if (i && (unsigned char)s[i - 1] >= 0xc0) {
+        const unsigned char lead = (unsigned char)s[i - 1];
+        const size_t need = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+        if (n - (i - 1) < need)
+            n = i - 1;
+    }
+    s[n] = 0;
+    return n;
 }
 
 /* The key's place in the document: "text_config.rope_scaling.factor". */
@@ -30,7 +49,7 @@ static size_t put_path(const pe_node *node, char *out, size_t size)
     if (!node->key)
         return n;
     int more = snprintf(out + n, size - n, "%s%s", n ? "." : "", node->key);
-    return n + (size_t)more < size ? n + (size_t)more : size - 1;
+    return n + (size_t)more < size ? n + (size_t)more : trim(out, size - 1);
 }
 
 const char *pe_key_path_in(const pe_section *s, const pe_node *object, const char *key)
@@ -107,14 +126,22 @@ static void *one_more(pe_resolver *r, const void *list, size_t n, size_t *room, 
     return p;
 }
 
+/* Warnings become lines of headers and of a terminal: no control characters, and not more than somebody reads. */
 void pe_resolve_warning(const pe_section *s, const char *format, ...)
 {
+    enum { MOST = 32 };
     char text[600];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
+    if (vsnprintf(text, sizeof text, format, ap) >= (int)sizeof text)
+        trim(text, sizeof text - 1);
     va_end(ap);
     posenc_resolution *out = s->r->out;
+    if (out->nwarnings >= MOST)
+        snprintf(text, sizeof text, "further warnings are left out");
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
     for (size_t i = 0; i < out->nwarnings; i++)
         if (!strcmp(out->warning[i], text))
             return;

@@ -72,6 +72,13 @@ static const pe_model *model_of_classes(const pe_section *s)
 static void resolve_tower(pe_section *s, const pe_model *usual, bool required)
 {
     const char *word;
+    if (s->r->towers == PE_MAX_TOWERS) {
+        if (s->r->err->status != PE_LIMIT)
+            posenc_fail(s->r->err, PE_LIMIT, "LIMIT_EXCEEDED", pe_key_path_in(s, s->node, NULL), "one tower more",
+                        "at most %d towers in a configuration", PE_MAX_TOWERS);
+        return;
+    }
+    s->r->towers++;
     s->model = model_of(s, &word);
     if (s->model && !s->model->scheme && usual) /* the composite's name stands in its part as well */
         s->model = usual;

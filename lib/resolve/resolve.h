@@ -32,6 +32,7 @@ struct pe_node { /* a member of an object, or the document */
 };
 
 enum { PE_CONFIG_SIZE = 2 << 20 }; /* bytes of a configuration: the largest published ones have half of it */
+enum { PE_MAX_TOWERS = 64 };       /* of a configuration: published ones have up to a dozen */
 
 /* NULL: see err. Python's NaN, Infinity and -Infinity are admitted; whoever reads such a value refuses it. */
 const pe_node *pe_tree_read(const char *json, size_t n, posenc_arena *a, posenc_error *err);
@@ -81,7 +82,8 @@ typedef struct pe_resolver {
     posenc_error *err;
     posenc_resolution *out;
     size_t room_requests, room_defaults, room_warnings;
-    bool failed; /* out of memory */
+    unsigned towers; /* resolved so far */
+    bool failed;     /* out of memory */
 } pe_resolver;
 
 /* One tower being resolved: where its keys are, and what its type is known for. */

@@ -1,11 +1,12 @@
 /* fuzz_encodings.c - whatever is asked of whichever encoding: it answers soundly or says what is wrong.
  *
- * Input: NAME?QUERY, then perhaps a NUL and bytes that change the query (see `change`). An empty query is the
- * encoding's example, an unknown name chooses by its first letter. Checked:
+ * Input: NAME?QUERY, then perhaps a NUL and bytes that draw a graph for an encoding of graphs (see `draw`) and change the
+ * query (see `change`). An empty query is the encoding's example, an unknown name chooses by its first letter. Checked:
  *   a failure names field, allowed and reason;
  *   the key, the JSON of the parameters and the parameters in reverse order are requests of the same digest;
  *   every element is written, twice the same, and finite unless the output's documentation says otherwise;
- *   a computation that is told to stop says that it was. */
+ *   a computation that is told to stop says that it was;
+ *   the order of a list of edges does not show, and a graph of a batch gets what it gets alone. */
 #include "posenc.h"
 
 #include <math.h>
@@ -18,6 +19,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most) __attribute__((
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
 
 enum { MOST = 1 << 20, SCRATCH = 1 << 26, PARTS = 80, QUERY = 1 << 15, ARENA = 1 << 26 };
+enum { NODES = 13, EDGES = 40, GRAPHS = 5 };
 static const double LONGEST = 20e6; /* ns */
 
 #define must(ok) ((ok) ? (void)0 : stop_at(__LINE__, #ok))
@@ -45,6 +47,7 @@ typedef struct part {
 typedef struct query {
     posenc_arena *arena;
     const posenc_encoding *e;
+    const posenc_graph *graph; /* of encodings that have one */
     part part[PARTS];
     size_t n;
 } query;
@@ -264,6 +267,76 @@ static void change(query *q, bytes *b)
     }
 }
 
+/* ---- the bytes that draw a graph ---- */
+
+typedef struct drawing {
+    posenc_edges edges;
+    int64_t source[EDGES], target[EDGES], ptr[GRAPHS + 1];
+    double weight[EDGES];
+} drawing;
+
+static double draw_weight(bytes *b)
+{
+    static const double odd[] = { 0,    -0.0,  -1,    5e-324,  1e-300, 1e-160, 1e-20,  0x1p-53, 1e15,
+                                  1e20, 1e150, 1e300, 1.7e308, -1e-9,  65504,  3.5e38, 1e9,     0.1 };
+    return below(b, 3) ? below(b, 6) + 1 : odd[below(b, sizeof odd / sizeof odd[0])];
+}
+
+/* Some nodes, mostly in one graph, and edges between them: loops, parallel edges, both directions, weights of all sizes. */
+static void draw(bytes *b, drawing *d)
+{
+    const unsigned kind = next(b), graphs = kind & 12 ? 1 : 1 + below(b, GRAPHS), most = below(b, EDGES + 1);
+    *d = (drawing){ .edges = { .directed = kind & 1, .source = d->source, .target = d->target } };
+    for (unsigned g = 0; g < graphs; g++)
+        d->ptr[g + 1] = d->ptr[g] + below(b, graphs > 1 ? 7 : NODES);
+    for (unsigned i = 0; i < most && b->p < b->end; i++) {
+        const unsigned g = below(b, graphs), n = (unsigned)(d->ptr[g + 1] - d->ptr[g]);
+        if (!n)
+            continue;
+        const int64_t at = d->edges.nedges++;
+        d->source[at] = d->ptr[g] + below(b, n);
+        d->target[at] = d->ptr[g] + below(b, n);
+        d->weight[at] = kind & 2 ? draw_weight(b) : 1;
+    }
+    d->edges.num_nodes = d->ptr[graphs];
+    d->edges.weight = kind & 2 ? d->weight : NULL;
+    d->edges.ptr = graphs > 1 || (kind & 16) ? d->ptr : NULL;
+    d->edges.ngraphs = graphs;
+    if (kind >= 250) /* now and then none that can be */
+        d->target[0] = (int64_t)next(b) - 2;
+}
+
+/* The same edges from last to first. */
+static void turn(const drawing *d, drawing *out)
+{
+    const int64_t m = d->edges.nedges;
+    *out = *d;
+    for (int64_t i = 0; i < m; i++) {
+        out->source[i] = d->source[m - 1 - i];
+        out->target[i] = d->target[m - 1 - i];
+        out->weight[i] = d->weight[m - 1 - i];
+    }
+    out->edges.source = out->source;
+    out->edges.target = out->target;
+    out->edges.weight = d->edges.weight ? out->weight : NULL;
+}
+
+/* Graph g of a batch. */
+static void cut(const drawing *d, int64_t g, drawing *out)
+{
+    *out = (drawing){ .edges = { .directed = d->edges.directed, .source = out->source, .target = out->target } };
+    for (int64_t i = 0; i < d->edges.nedges; i++) {
+        if (d->source[i] < d->ptr[g] || d->source[i] >= d->ptr[g + 1])
+            continue;
+        const int64_t at = out->edges.nedges++;
+        out->source[at] = d->source[i] - d->ptr[g];
+        out->target[at] = d->target[i] - d->ptr[g];
+        out->weight[at] = d->weight[i];
+    }
+    out->edges.num_nodes = d->ptr[g + 1] - d->ptr[g];
+    out->edges.weight = d->edges.weight ? out->weight : NULL;
+}
+
 /* ---- what must hold ---- */
 
 static void must_explain(posenc_status st, const posenc_error *err)
@@ -284,6 +357,7 @@ static posenc_status ask(posenc_request *r, const query *q, const char *text, po
     posenc_status st = posenc_request_init(r, q->e->name, q->arena, err);
     must(!st);
     posenc_request_parse(r, text, err);
+    r->graph = q->graph;
     st = posenc_resolve(r, err);
     must(st == err->status);
     return st;
@@ -328,6 +402,7 @@ static void same_digest(const query *q, const posenc_request *r)
     err = (posenc_error){ 0 };
     must(!posenc_request_init(&again, q->e->name, q->arena, &err));
     must(!posenc_request_json(&again, r->params_json, strlen(r->params_json), &err));
+    again.graph = q->graph;
     must(!posenc_resolve(&again, &err) && !strcmp(again.digest, r->digest));
 }
 
@@ -338,6 +413,16 @@ static bool says_not_finite(const posenc_encoding *e, const char *name)
             return strstr(e->outputs[i].doc, "NaN") || strstr(e->outputs[i].doc, "infin");
     stop_at(__LINE__, name); /* an output that the descriptor does not list */
     return false;
+}
+
+/* A graph without numbers, or padding that was asked for. */
+static bool void_somewhere(const posenc_request *r, const posenc_result *a)
+{
+    for (int i = 0; i < a->ntensors; i++)
+        for (int64_t k = 0; !strcmp(a->tensor[i].name, "status") && k < posenc_tensor_count(&a->tensor[i]); k++)
+            if (posenc_tensor_get(&a->tensor[i], k) != 0)
+                return true;
+    return strstr(r->key, "pad_value=nan") != NULL;
 }
 
 static posenc_status stop_after(void *user)
@@ -375,6 +460,7 @@ static void same_twice(const posenc_request *r, int polls)
     void *memory[3];
     posenc_status st = compute(r, 0xa5, 1 << 30, &a, &memory[0]), again = compute(r, 0x5a, 1 << 30, &b, &memory[1]);
     must(st == again && a.nwarnings == b.nwarnings);
+    const bool gaps = !st && void_somewhere(r, &a);
     for (int i = 0; !st && i < a.ntensors; i++) {
         const posenc_tensor *t = &a.tensor[i];
         const size_t size = posenc_tensor_size(t);
@@ -382,12 +468,66 @@ static void same_twice(const posenc_request *r, int polls)
         must(size == 0 || !memcmp(x, y, size));
         for (size_t k = size; k < (size + 63) / 64 * 64; k++)
             must(x[k] == (char)0xa5);
-        for (int64_t k = 0; t->dtype <= PE_bfloat16 && k < posenc_tensor_count(t) && !says_not_finite(r->encoding, t->name);
-             k++)
+        for (int64_t k = 0;
+             t->dtype <= PE_bfloat16 && !gaps && k < posenc_tensor_count(t) && !says_not_finite(r->encoding, t->name); k++)
             must(isfinite(posenc_tensor_get(t, k)));
     }
     compute(r, 0, polls, &c, &memory[2]);
     for (int i = 0; i < 3; i++)
+        free(memory[i]);
+}
+
+static const posenc_tensor *output(const posenc_result *a, const char *name)
+{
+    for (int i = 0; i < a->ntensors; i++)
+        if (!strcmp(a->tensor[i].name, name))
+            return &a->tensor[i];
+    return NULL;
+}
+
+/* Where an output of a batch is what those of its graphs are together, it must hold theirs, one after the other (of the same
+ * type: whether distances are steps depends on all weights of a batch). */
+static void same_alone(const query *q, const drawing *d, const char *asked, const posenc_request *r)
+{
+    posenc_result batch, alone[GRAPHS];
+    void *memory[GRAPHS + 1] = { 0 };
+    posenc_request one[GRAPHS];
+    drawing part;
+    query mine = *q;
+    const int64_t graphs = d->edges.ngraphs;
+    bool told = strstr(asked, "sources=") || strstr(asked, "labels="); /* these speak of nodes of the whole batch */
+    for (int64_t g = 0; g < graphs && !told; g++) {
+        posenc_error err = { 0 };
+        cut(d, g, &part);
+        must(!posenc_graph_build(&part.edges, q->arena, &mine.graph, &err));
+        told = ask(&one[g], &mine, asked, &err) || one[g].cost.ns > LONGEST || one[g].cost.scratch > SCRATCH;
+    }
+    if (told)
+        return;
+    posenc_status st[GRAPHS], whole = compute(r, 0, 1 << 30, &batch, &memory[GRAPHS]);
+    const posenc_tensor *status = whole ? NULL : output(&batch, "status");
+    must(whole || status);
+    for (int64_t g = 0; g < graphs; g++) {
+        st[g] = compute(&one[g], 0, 1 << 30, &alone[g], &memory[g]);
+        must(whole || (int)posenc_tensor_get(status, g) == (st[g] ? posenc_status_http(st[g]) : 0));
+    }
+    for (int i = 0; i < batch.ntensors && !whole; i++) {
+        const posenc_tensor *t = &batch.tensor[i];
+        int64_t sum = 0;
+        const char *at = t->data;
+        for (int64_t g = 0; g < graphs && output(&alone[g], t->name); g++)
+            sum += posenc_tensor_count(output(&alone[g], t->name));
+        if (sum != posenc_tensor_count(t) || !strcmp(t->name, "status") || !output(&alone[0], t->name))
+            continue; /* offsets are the batch's alone */
+        for (int64_t g = 0; g < graphs; g++) {
+            const posenc_tensor *own = output(&alone[g], t->name);
+            const size_t size = posenc_tensor_size(own);
+            if (!st[g] && size && own->dtype == t->dtype && memcmp(at, own->data, size) != 0)
+                stop_at(__LINE__, t->name);
+            at += size;
+        }
+    }
+    for (int i = 0; i <= GRAPHS; i++)
         free(memory[i]);
 }
 
@@ -409,9 +549,38 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
 static const posenc_encoding *choose(const char *name)
 {
     const posenc_encoding *e = posenc_encoding_named(name);
-    for (size_t i = (unsigned char)name[0]; !e || e->input == PE_GRAPH; i++)
-        e = posenc_encoding_at(i % posenc_encodings());
-    return e;
+    return e ? e : posenc_encoding_at((unsigned char)name[0] % posenc_encodings());
+}
+
+/* The graph of the bytes, the example's where there are none. False: no graph. */
+static bool get_graph(query *q, bytes *b, drawing *d)
+{
+    posenc_error err = { 0 };
+    const posenc_graph *turned = NULL;
+    drawing other;
+    if (b->p == b->end)
+        return !posenc_graph_build(posenc_example_edges(), q->arena, &q->graph, &err);
+    draw(b, d);
+    posenc_status st = posenc_graph_build(&d->edges, q->arena, &q->graph, &err);
+    must_explain(st, &err);
+    if (st)
+        return false;
+    turn(d, &other);
+    must(!posenc_graph_build(&other.edges, q->arena, &turned, &err));
+    must(!strcmp(posenc_graph_id(q->graph), posenc_graph_id(turned)));
+    return true;
+}
+
+static size_t tell(const drawing *d, char *out, size_t size)
+{
+    size_t n = (size_t)snprintf(out, size, "\n%s nodes=%lld", d->edges.directed ? "directed" : "undirected",
+                                (long long)d->edges.num_nodes);
+    for (int64_t g = 0; d->edges.ptr && g <= d->edges.ngraphs && n < size; g++)
+        n += (size_t)snprintf(out + n, size - n, "%s%lld", g ? "," : " ptr=", (long long)d->ptr[g]);
+    for (int64_t i = 0; i < d->edges.nedges && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, " %lld-%lld:%.17g", (long long)d->source[i], (long long)d->target[i],
+                              d->weight[i]);
+    return n;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -428,11 +597,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         *mark = 0;
     q.e = choose(text);
     split(&q, mark && mark[1] ? mark + 1 : q.e->example);
+    drawing d = { .edges = { 0 } };
+    if (q.e->input == PE_GRAPH && !get_graph(&q, &b, &d)) {
+        posenc_arena_free(q.arena);
+        return 0;
+    }
     const int polls = (int)below(&b, 4);
     change(&q, &b);
     char asked[QUERY + 100];
     join(&q, false, asked);
-    snprintf(now, sizeof now, "%s?%s", q.e->name, asked);
+    const int said = snprintf(now, sizeof now, "%s?%s", q.e->name, asked);
+    if (d.edges.source && said > 0 && (size_t)said < sizeof now)
+        tell(&d, now + said, sizeof now - (size_t)said);
 
     posenc_request r;
     posenc_error err = { 0 };
@@ -442,6 +618,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         same_digest(&q, &r);
         if (r.size <= MOST && r.cost.ns <= LONGEST && r.cost.scratch <= SCRATCH)
             same_twice(&r, polls);
+        if (d.edges.ptr && r.size <= MOST && r.cost.ns <= LONGEST && r.cost.scratch <= SCRATCH)
+            same_alone(&q, &d, asked, &r);
     }
     posenc_arena_free(q.arena);
     return 0;

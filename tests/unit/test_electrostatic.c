@@ -198,6 +198,19 @@ START_TEST(relabelled_graph)
 }
 END_TEST
 
+/* Weights so far apart that sums overflow on the way: refused, not NaN. */
+START_TEST(sums_that_overflow)
+{
+    graph *g = new_graph(12);
+    static const int from[] = { 11, 0, 3, 3, 7, 9, 3, 2, 3, 0, 9 }, to[] = { 3, 10, 2, 9, 1, 3, 5, 10, 1, 5, 11 };
+    static const double w[] = { 1, 5, 4, 1e20, 0x1p-53, 1.7e308, 6, 3, 1e-160, 1, 3 };
+    for (size_t i = 0; i < sizeof w / sizeof *w; i++)
+        add_weight(g, from[i], to[i], w[i]);
+    refused(name, directed(g), "dtype=float64", PE_INVALID, "graph.edge_weight", "");
+    free(g);
+}
+END_TEST
+
 Suite *electrostatic_suite(void)
 {
     Suite *s = suite_create(name);
@@ -208,6 +221,7 @@ Suite *electrostatic_suite(void)
     tcase_add_test(t, isolated_nodes);
     tcase_add_test(t, units_and_edges);
     tcase_add_test(t, relabelled_graph);
+    tcase_add_test(t, sums_that_overflow);
     suite_add_tcase(s, t);
     return s;
 }

@@ -784,12 +784,37 @@ START_TEST(scaled_weights)
 }
 END_TEST
 
+/* Degrees that no float64 can divide by one another: refused, where the matrix has their quotients. */
+START_TEST(degrees_far_apart)
+{
+    static const int64_t from[] = { 1, 3, 1, 3 }, to[] = { 3, 9, 4, 4 };
+    static const double w[] = { 1e15, 1e-300, 1e150, 5 };
+    static const char *const asked[][2] = { { "laplacian", "k=3" },
+                                            { "laplacian", "k=3&normalization=rw" },
+                                            { "heat_kernel", "kernel_times=1&normalization=sym" },
+                                            { "lambda_max", "" },
+                                            { "magnetic_laplacian", "k=3" } };
+    const posenc_edges e = { .num_nodes = 12, .nedges = 4, .source = from, .target = to, .weight = w };
+    posenc_answer a;
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        posenc_error err = { 0 };
+        const posenc_status st = posenc_encode(asked[i][0], asked[i][1], &e, &a, NULL, &err);
+        ck_assert_msg(st == PE_INVALID && !strcmp(err.fault[0].field, "graph.edge_weight"), "%s %s: %s", asked[i][0],
+                      asked[i][1], posenc_status_name(st));
+    }
+    posenc_error err = { 0 };
+    ck_assert_int_eq(posenc_encode("laplacian", "k=3&normalization=none", &e, &a, NULL, &err), PE_OK);
+    posenc_answer_fini(&a);
+}
+END_TEST
+
 Suite *laplacian_suite(void)
 {
     Suite *s = suite_create("laplacian");
     TCase *c = tcase_create("numbers");
     tcase_set_timeout(c, 60);
     tcase_add_test(c, closed_forms);
+    tcase_add_test(c, degrees_far_apart);
     tcase_add_test(c, pair_with_padding);
     tcase_add_test(c, small_and_empty);
     tcase_add_test(c, directed_path);

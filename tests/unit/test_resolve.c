@@ -593,6 +593,67 @@ START_TEST(limits)
 }
 END_TEST
 
+/* {"PART":INNER,...} of the parts that a composite may have. */
+static char *composite(const char *inner)
+{
+    static const char *const parts[] = { "text_config",   "language_config", "llm_config",    "decoder",
+                                         "encoder",       "text_encoder",    "vision_config", "audio_config",
+                                         "speech_config", "audio_encoder",   "thinker_config" };
+    char *s = malloc(12 * (strlen(inner) + 30)), *p = s;
+    ck_assert_ptr_nonnull(s);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        p += sprintf(p, "%c\"%s\":%s", i ? ',' : '{', parts[i], inner);
+    strcpy(p, "}");
+    return s;
+}
+
+START_TEST(towers_are_counted)
+{
+    posenc_error err = { 0 };
+    char *one = composite("{\"model_type\":\"llama\"}"), *two = composite(one), *three = composite(two), *out;
+    ck_assert_int_eq(resolve(one, strlen(one), &out, &err), PE_OK);
+    free(out);
+    ck_assert_int_eq(resolve(three, strlen(three), &out, &err), PE_LIMIT); /* 1,331 of them */
+    ck_assert_int_eq(err.n, 1);
+    ck_assert_str_eq(err.fault[0].reason, "LIMIT_EXCEEDED");
+    free(one);
+    free(two);
+    free(three);
+}
+END_TEST
+
+/* What is quoted from a configuration stays UTF-8 in one line, however long it is; nobody reads 1,000 warnings. */
+START_TEST(warnings_are_lines)
+{
+    for (int shift = 0; shift < 3; shift++) {
+        char text[8000], *p = text;
+        p += sprintf(p, "{\"model_type\":\"llama\",\"vision_config\":{\"model_type\":\"%.*s", shift, "xx");
+        for (int i = 0; i < 400; i++)
+            p += sprintf(p, "\xe2\x82\xac");
+        p += sprintf(p, "\"},\"%.*s", shift, "xx");
+        for (int i = 0; i < 400; i++)
+            p += sprintf(p, "\xe2\x82\xac");
+        sprintf(p, "\":{\"model_type\":\"\",\"hidden_size\":1},\"audio_config\":{\"model_type\":\"a\\r\\nb\"}}");
+        json_t *o = answer_of(text); /* jansson refuses what is not UTF-8 */
+        const json_t *list = json_object_get(o, "warnings");
+        ck_assert_uint_ge(json_array_size(list), 3);
+        for (size_t i = 0; i < json_array_size(list); i++)
+            ck_assert_ptr_null(strpbrk(json_string_value(json_array_get(list, i)), "\r\n"));
+        json_decref(o);
+    }
+    char *many = malloc(60000), *p = many + sprintf(many, "{\"model_type\":\"llama\"");
+    for (int i = 0; i < 1000; i++)
+        p += sprintf(p, ",\"%d\":{\"model_type\":\"\",\"hidden_size\":1}", i);
+    strcpy(p, "}");
+    json_t *o = answer_of(many);
+    const json_t *list = json_object_get(o, "warnings");
+    ck_assert_uint_le(json_array_size(list), 33);
+    ck_assert_str_eq(json_string_value(json_array_get(list, json_array_size(list) - 1)), "further warnings are left out");
+    json_decref(o);
+    free(many);
+}
+END_TEST
+
 Suite *resolve_suite(void);
 Suite *resolve_suite(void)
 {
@@ -611,6 +672,8 @@ Suite *resolve_suite(void)
     tcase_add_test(t, what_was_given_is_quoted);
     tcase_add_test(t, cut_and_changed);
     tcase_add_test(t, limits);
+    tcase_add_test(t, towers_are_counted);
+    tcase_add_test(t, warnings_are_lines);
     suite_add_tcase(s, t);
     return s;
 }

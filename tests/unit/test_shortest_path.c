@@ -468,6 +468,29 @@ START_TEST(stops_when_asked)
 }
 END_TEST
 
+/* Of a batch with weights a graph whose own are all 1 is what it is alone: parallel edges make no edge longer. */
+START_TEST(ones_in_a_batch)
+{
+    static const char *const encodings[] = { "shortest_path", "anchor_distance" };
+    static const int64_t s[] = { 0, 0, 1, 3 }, t[] = { 1, 1, 2, 4 }, ptr[] = { 0, 3, 5 };
+    static const double w[] = { 1, 1, 1, 2.5 };
+    const posenc_edges
+        both = { .num_nodes = 5, .nedges = 4, .source = s, .target = t, .weight = w, .ptr = ptr, .ngraphs = 2 },
+        own = { .num_nodes = 3, .nedges = 3, .source = s, .target = t, .weight = w };
+    for (int k = 0; k < 2; k++) {
+        posenc_answer a, b;
+        const char *query = k ? "anchors=0" : "root=0";
+        ck_assert(!posenc_encode(encodings[k], query, &both, &a, NULL, NULL));
+        ck_assert(!posenc_encode(encodings[k], query, &own, &b, NULL, NULL));
+        for (int64_t v = 0; v < 3; v++)
+            ck_assert_double_eq(posenc_tensor_get(&a.result.tensor[0], v), posenc_tensor_get(&b.result.tensor[0], v));
+        ck_assert_double_eq(posenc_tensor_get(&a.result.tensor[0], 4), k ? (float)(1 / 3.5) : 2.5);
+        posenc_answer_fini(&a);
+        posenc_answer_fini(&b);
+    }
+}
+END_TEST
+
 Suite *shortest_path_suite(void)
 {
     Suite *s = suite_create(NAME);
@@ -475,6 +498,7 @@ Suite *shortest_path_suite(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, as_floyd_and_warshall, 0, (int)LEN(graphs));
     tcase_add_test(t, steps_of_a_weighted_graph);
+    tcase_add_test(t, ones_in_a_batch);
     tcase_add_test(t, caps_and_codes);
     tcase_add_test(t, weights_of_all_sizes);
     tcase_add_test(t, narrow_dtypes);
