@@ -473,6 +473,10 @@ typedef struct posenc_resolution { /* lives in the arena that it was made in */
 /* Every request is checked by its encoding. INVALID with the path of each field that contradicts another or lacks
  * ("rope_scaling.factor"; "$": the document does not parse), LIMIT over 2 MiB, BUSY. */
 posenc_status posenc_resolve_config(const char *json, size_t n, posenc_arena *a, posenc_resolution *out, posenc_error *err);
+/* The request of one that is complete, resolved; `r` lives in the arena. `large`: so large (over 16 MiB of tensors or of
+ * scratch, or 2 s) that a container of all of a configuration's tensors leaves it out. */
+posenc_status posenc_resolved_request(const posenc_resolved *q, posenc_arena *a, posenc_request *r, bool *large,
+                                      posenc_error *err);
 /* {"model_type","requests":[{"layer_type","layers","encoding","params","needs","note"}],"defaults_used","warnings"},
  * malloc'ed; NULL: no memory. */
 char *posenc_resolution_json(const posenc_resolution *r);

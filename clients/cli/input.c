@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -144,7 +145,7 @@ static posenc_status read_member(const order *o, js key, js v, posenc_arena *a, 
     if (js_is(key, "directed")) {
         if (js_kind(v) != 't' && js_kind(v) != 'f')
             return wrong("graph.directed", v, "true or false", err);
-        in->directed |= js_kind(v) == 't';
+        in->directed = o->has_directed ? o->directed : js_kind(v) == 't';
         return PE_OK;
     }
     posenc_tensor *t = &in->tensor[in->n++];
@@ -198,26 +199,40 @@ static posenc_status add(input *in, const posenc_tensor *t, size_t n, const char
     return PE_OK;
 }
 
-/* A .npy file is one tensor, called `name`. */
-static posenc_status read_npy(const char *path, const char *field, const char *name, posenc_arena *a, input *in,
-                              posenc_error *err)
-{
-    const char *bytes;
-    size_t size;
-    posenc_tensor t;
-    posenc_status st = input_file(path, field, a, &bytes, &size, err);
-    if (st || (st = posenc_read_npy(bytes, size, field, &t, a, err)))
-        return st;
-    t.name = name;
-    return add(in, &t, 1, field, err);
-}
-
 static bool is_safetensors(const char *s, size_t n)
 {
     uint64_t length = 0;
     for (int i = 7; n > 8 && i >= 0; i--)
         length = length << 8 | (unsigned char)s[i];
     return n > 8 && s[8] == '{' && length <= n - 8;
+}
+
+/* One tensor of a file, called `name`: that of a .npy, or of several the one of that name, or the only one. */
+static posenc_status read_one(const char *path, const char *field, const char *name, posenc_arena *a, input *in,
+                              posenc_error *err)
+{
+    const char *s;
+    size_t size, n = 1, at = 0;
+    posenc_tensor one, *t = &one;
+    posenc_status st = input_file(path, field, a, &s, &size, err);
+    if (st)
+        return st;
+    const bool zip = size >= 4 && !memcmp(s, "PK\3\4", 4);
+    if (zip)
+        st = posenc_read_npz(s, size, field, &t, &n, a, err);
+    else if (is_safetensors(s, size))
+        st = posenc_read_safetensors(s, size, field, &t, &n, a, err);
+    else
+        st = posenc_read_npy(s, size, field, &one, a, err);
+    if (st)
+        return st;
+    while (n > 1 && at < n && strcmp(t[at].name, name) != 0)
+        at++;
+    if (at == n || !n)
+        return posenc_fail(err, PE_INVALID, "UNKNOWN_TENSOR", field, posenc_text("%zu tensors", n).s,
+                           "a tensor called %s, or a file with one tensor", name);
+    t[at].name = name;
+    return add(in, &t[at], 1, field, err);
 }
 
 /* The kind of file is told by its first bytes, not by its name. */
@@ -250,9 +265,13 @@ posenc_status input_read(const order *o, posenc_arena *a, input *in, posenc_erro
         return no_memory("memory", err);
     if (o->graph && (st = read_graph(o, a, in, err)))
         return st;
-    if (o->weights && (st = read_npy(o->weights, "weights", "edge_weight", a, in, err)))
+    if (o->weights && (st = read_one(o->weights, "weights", "edge_weight", a, in, err)))
         return st;
-    for (size_t i = 0; i < o->ninputs && !st; i++)
-        st = read_npy(o->inputs[i].value, "input", o->inputs[i].name, a, in, err);
+    for (size_t i = 0; i < o->ninputs && !st; i++) {
+        const pair *p = &o->inputs[i];
+        char field[128];
+        snprintf(field, sizeof field, "input %.40s=%.80s", p->name, p->value);
+        st = read_one(p->value, field, p->name, a, in, err);
+    }
     return st;
 }

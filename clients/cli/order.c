@@ -72,6 +72,7 @@ static posenc_status set_nodes(order *o, const char *v, posenc_error *err)
 static posenc_status set_directed(order *o, const char *v, posenc_error *err)
 {
     o->directed = !strcmp(v, "true");
+    o->has_directed = true;
     return o->directed || !strcmp(v, "false") ? PE_OK : usage(err, "directed", v, "true or false");
 }
 
@@ -88,7 +89,8 @@ static posenc_status set_input(order *o, const char *v, posenc_arena *a, posenc_
 {
     const char *eq = strchr(v, '=');
     if (!eq || eq == v || !eq[1])
-        return usage(err, "input", v, "NAME=FILE.npy: the tensor parameter and the file that holds it");
+        return usage(err, "input", v,
+                     "NAME=FILE: the tensor parameter and the .npy, .npz or .safetensors file that holds it");
     const char *name = posenc_strdup(a, v, (size_t)(eq - v));
     if (!name)
         return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "input", v, "more memory");
@@ -106,26 +108,66 @@ static posenc_status set_url(order *o, const char *v, posenc_error *err)
 
 /* ---- the command line ---- */
 
-static const char *const own[] = { "graph", "weights", "num_nodes", "directed", "input",    "format", "tensor",
-                                   "rows",  "data",    "output",    "url",      "deadline", "help",   "version" };
+/* The command's own flags and where they mean something. Elsewhere they are refused: nothing is ignored. */
+#define IN(what) (1u << (what))
+enum { REQUESTS = IN(ENCODE) | IN(EXPLAIN), WORDS = IN(LIST) | IN(DESCRIBE), GRAPHS = IN(EXAMPLE_GRAPH) };
+
+static const struct {
+    const char *name;
+    unsigned where;
+} own[] = {
+    { "graph", REQUESTS },
+    { "weights", REQUESTS },
+    { "num_nodes", REQUESTS },
+    { "directed", REQUESTS },
+    { "input", REQUESTS },
+    { "format", REQUESTS | WORDS | GRAPHS | IN(RESOLVE) },
+    { "json", IN(RESOLVE) },
+    { "tensor", IN(ENCODE) },
+    { "rows", IN(ENCODE) },
+    { "data", IN(ENCODE) },
+    { "output", REQUESTS | WORDS | GRAPHS | IN(RESOLVE) },
+    { "url", REQUESTS | WORDS | IN(RESOLVE) },
+    { "deadline", REQUESTS | WORDS | IN(RESOLVE) },
+    { "help", ~0u },
+    { "version", ~0u },
+};
 enum { NOWN = sizeof own / sizeof own[0] };
 
-static bool is_own(const char *name)
+/* "--format, --output": what a command takes. */
+static const char *flags_of(command what, char *buf, size_t size)
 {
-    for (size_t i = 0; i < NOWN; i++)
-        if (!strcmp(own[i], name))
-            return true;
-    return false;
+    size_t used = 0;
+    buf[0] = 0;
+    for (size_t i = 0; i < NOWN && used < size; i++)
+        if (own[i].where & IN(what)) {
+            int n = snprintf(buf + used, size - used, "%s--%s", used ? ", " : "", own[i].name);
+            used += n > 0 ? (size_t)n : 0;
+        }
+    return buf;
+}
+
+static size_t own_index(const char *name)
+{
+    size_t i = 0;
+    while (i < NOWN && strcmp(own[i].name, name) != 0)
+        i++;
+    return i;
 }
 
 static posenc_status set_own(order *o, const char *name, const char *v, posenc_arena *a, posenc_error *err)
 {
+    const size_t i = own_index(name);
+    if (o->flags >> i & 1 && strcmp(name, "input") != 0)
+        return usage(err, name, "given twice", "once");
+    o->flags |= 1u << i;
     switch (name[0]) {
     case 'g': o->graph = v; return PE_OK;
     case 'w': o->weights = v; return PE_OK;
     case 'n': return set_nodes(o, v, err);
     case 'i': return set_input(o, v, a, err);
     case 'f': return set_format(o, v, err);
+    case 'j': return set_format(o, "json", err);
     case 't': o->tensor = v; return PE_OK;
     case 'r': return set_rows(o, v, err);
     case 'o': o->output = strcmp(v, "-") ? v : NULL; return PE_OK;
@@ -169,41 +211,39 @@ static argument split(const char *word, posenc_arena *a)
     return (argument){ name, eq ? eq + 1 : NULL, dashes != 0 };
 }
 
+static const struct {
+    const char *word;
+    command what;
+} commands[] = { { "list", LIST },       { "describe", DESCRIBE },           { "explain", EXPLAIN },
+                 { "resolve", RESOLVE }, { "example-graph", EXAMPLE_GRAPH }, { "help", HELP } };
+enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
+
 /* A word that is no flag: the command, then the encoding. */
-static posenc_status take_word(order *o, const char *word, bool *named, posenc_error *err)
+static void take_word(order *o, const char *word, bool *named)
 {
-    static const struct {
-        const char *word;
-        command what;
-    } commands[] = {
-        { "list", LIST }, { "describe", DESCRIBE }, { "explain", EXPLAIN }, { "resolve", RESOLVE }, { "help", HELP }
-    };
-    for (size_t i = 0; !*named && i < sizeof commands / sizeof commands[0]; i++)
+    for (size_t i = 0; !*named && i < NCOMMANDS; i++)
         if (!strcmp(word, commands[i].word)) {
             o->what = commands[i].what;
             *named = true;
-            return PE_OK;
+            return;
         }
-    if (o->what == RESOLVE && !o->config) {
-        o->config = word;
-        return PE_OK;
-    }
-    if (o->encoding || o->what == LIST || o->what == RESOLVE)
-        return usage(err, word, "a second word", "--name value or name=value");
-    o->encoding = word;
+    const char **place = o->what == RESOLVE                            ? &o->config
+                         : o->what == LIST || o->what == EXAMPLE_GRAPH ? &o->extra
+                                                                       : &o->encoding;
+    if (!*place)
+        *place = word;
+    else if (!o->extra)
+        o->extra = word;
     *named = true;
-    return PE_OK;
 }
 
 static posenc_status take(order *o, int argc, char **argv, int *i, bool *named, posenc_arena *a, posenc_error *err)
 {
     argument g = split(argv[*i], a);
     if (!g.flag && (!g.value || o->what == RESOLVE)) /* a file's name may have any letters */
-        return take_word(o, argv[*i], named, err);
-    if (o->what == RESOLVE && !strcmp(g.name, "json") && !g.value) {
-        o->json = true;
-        return PE_OK;
-    }
+        return take_word(o, argv[*i], named), PE_OK;
+    if (o->what == RESOLVE && !strcmp(g.name, "json") && !g.value)
+        return set_own(o, "json", NULL, a, err);
     if (!g.flag) {
         o->params[o->nparams++] = (pair){ g.name, g.value };
         return PE_OK;
@@ -226,7 +266,7 @@ static posenc_status take(order *o, int argc, char **argv, int *i, bool *named, 
         else
             return usage(err, g.name, "", "a value: --name value");
     }
-    if (is_own(g.name))
+    if (own_index(g.name) < NOWN && (strcmp(g.name, "json") != 0 || o->what == RESOLVE))
         return set_own(o, g.name, g.value, a, err);
     o->params[o->nparams++] = (pair){ g.name, g.value };
     return PE_OK;
@@ -238,6 +278,96 @@ static void format_of_file(order *o, posenc_error *err)
     o->has_format = dot && posenc_format_named(dot + 1, &o->format);
     if (!o->has_format)
         usage(err, "output", o->output, "a name that ends in .json .npy .npz .safetensors .bin .csv, or --format");
+}
+
+/* ---- what goes together ---- */
+
+static const char *word_of(command what)
+{
+    for (size_t i = 0; i < NCOMMANDS; i++)
+        if (commands[i].what == what)
+            return commands[i].word;
+    return "NAME";
+}
+
+static const char *first_word(const void *unused, size_t i)
+{
+    (void)unused;
+    return i < posenc_encodings() ? posenc_encoding_at(i)->name : commands[i - posenc_encodings()].word;
+}
+
+/* `posenc resolv config.json`: a command that was meant. Encodings are the library's, or the server's, to suggest. */
+static bool refuse_command(const order *o, posenc_error *err)
+{
+    if (o->what != ENCODE || !o->encoding || posenc_encoding_named(o->encoding))
+        return false;
+    const char *near = posenc_nearest(o->encoding, first_word, NULL, posenc_encodings() + NCOMMANDS);
+    if (!near || posenc_encoding_named(near))
+        return false;
+    posenc_fail(err, PE_NOT_FOUND, "UNKNOWN_COMMAND", "command", o->encoding, "did you mean %s?", near);
+    return true;
+}
+
+typedef struct flag_names {
+    const posenc_table *table;
+} flag_names;
+
+static const char *flag_name(const void *list, size_t i)
+{
+    const posenc_table *t = ((const flag_names *)list)->table;
+    return i < t->nrows ? t->rows[i].name : own[i - t->nrows].name;
+}
+
+/* --ouput: a flag of our own that was meant, which the encoding's rows would not suggest. */
+static void refuse_unknown_flags(const order *o, posenc_error *err)
+{
+    const posenc_encoding *e = o->encoding ? posenc_encoding_named(o->encoding) : NULL;
+    for (size_t i = 0; e && i < o->nparams; i++) {
+        const char *name = o->params[i].name;
+        const flag_names names = { &e->table };
+        if (posenc_row(&e->table, name) || posenc_row(&posenc_common_table, name) || !strcmp(name, "graph"))
+            continue;
+        const char *near = posenc_nearest(name, flag_name, &names, e->table.nrows + NOWN);
+        if (near && own_index(near) < NOWN && !posenc_row(&e->table, near))
+            posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "did you mean --%s?", near);
+    }
+}
+
+/* A file's name is no tensor. */
+static void refuse_file_names(const order *o, posenc_error *err)
+{
+    const posenc_encoding *e = o->encoding ? posenc_encoding_named(o->encoding) : NULL;
+    for (size_t i = 0; e && i < o->nparams; i++) {
+        const posenc_param *row = posenc_row(&e->table, o->params[i].name);
+        const char *v = o->params[i].value;
+        if (row && row->kind == PE_T_TENSOR && *v && !strchr("[{0123456789-+ \t\r\n\"", *v) && strcmp(v, "true") != 0 &&
+            strcmp(v, "false") != 0)
+            posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", row->name, v,
+                        "--input %s=FILE.npy (or .npz, .safetensors), or nested arrays", row->name);
+    }
+}
+
+static void check_flags(order *o, posenc_error *err)
+{
+    char takes[160];
+    for (size_t i = 0; i < NOWN; i++)
+        if (o->flags >> i & 1 && !(own[i].where & IN(o->what)))
+            usage(err, own[i].name, posenc_text("given with %s", word_of(o->what)).s,
+                  flags_of(o->what, takes, sizeof takes));
+    if (o->flags >> own_index("json") & 1 && o->flags >> own_index("format") & 1)
+        usage(err, "format", "given with --json", "one of the two");
+    if (o->output && !o->has_format && !err->n)
+        format_of_file(o, err);
+    const bool any = o->what == ENCODE, tensors = o->what == RESOLVE && (o->format == PE_npz || o->format == PE_safetensors);
+    if (o->has_format && !any && !tensors && o->format != PE_json)
+        usage(err, "format", posenc_text("%s with %s", posenc_format_name(o->format), word_of(o->what)).s,
+              o->what == RESOLVE ? "json, npz, safetensors" : "json");
+    if (o->data && o->has_format && o->format != PE_json)
+        usage(err, "data", posenc_text("%s with %s", o->data, posenc_format_name(o->format)).s, "only with json");
+    const posenc_encoding *e = o->encoding ? posenc_encoding_named(o->encoding) : NULL;
+    const bool graph = o->graph || o->ninputs;
+    if (o->has_directed && (!graph || (e && e->input != PE_GRAPH)))
+        usage(err, "directed", o->directed ? "true" : "false", "only with a graph");
 }
 
 posenc_status order_read(int argc, char **argv, posenc_arena *a, order *o, posenc_error *err)
@@ -254,22 +384,23 @@ posenc_status order_read(int argc, char **argv, posenc_arena *a, order *o, posen
         o->what = HELP;
     if (o->help && !o->encoding)
         o->what = HELP;
-    if (o->what == RESOLVE) {
-        if (!o->config)
-            usage(err, "config", "", "a file: posenc resolve config.json, or - for standard input");
-        if (o->nparams)
-            usage(err, o->params[0].name, o->params[0].value, "--json, --url or --deadline");
-        return err->status;
-    }
     if (o->what == HELP || o->what == VERSION || o->help)
         return err->status;
-    if (o->what != LIST && !o->encoding)
+    if (refuse_command(o, err))
+        return err->status;
+    if (o->extra)
+        usage(err, o->extra, "a second word", "--name value or name=value");
+    if (o->what == RESOLVE && !o->config)
+        usage(err, "config", "", "a file: posenc resolve config.json, or - for standard input");
+    if (o->what != LIST && o->what != RESOLVE && o->what != EXAMPLE_GRAPH && !o->encoding)
         usage(err, "encoding", "", "a name of `posenc list`");
-    if ((o->what == LIST || o->what == DESCRIBE) && o->nparams)
-        usage(err, o->params[0].name, o->params[0].value, "no parameters here");
-    if (o->output && !o->has_format && o->what == ENCODE)
-        format_of_file(o, err);
-    if (o->data && o->has_format && o->format != PE_json)
-        usage(err, "data", posenc_text("%s with %s", o->data, posenc_format_name(o->format)).s, "only with json");
+    if (o->what == ENCODE || o->what == EXPLAIN) {
+        refuse_unknown_flags(o, err);
+        refuse_file_names(o, err);
+    } else if (o->nparams) {
+        char takes[160];
+        usage(err, o->params[0].name, o->params[0].value, flags_of(o->what, takes, sizeof takes));
+    }
+    check_flags(o, err);
     return err->status;
 }

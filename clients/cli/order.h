@@ -9,7 +9,7 @@
 /* What the command answers to its caller. */
 enum { DONE = 0, FAILED = 1, INVALID = 2, NOT_FOUND = 3, SERVER = 4, TOO_LATE = 5 };
 
-typedef enum command { ENCODE, LIST, DESCRIBE, EXPLAIN, RESOLVE, HELP, VERSION } command;
+typedef enum command { ENCODE, LIST, DESCRIBE, EXPLAIN, RESOLVE, EXAMPLE_GRAPH, HELP, VERSION } command;
 
 typedef struct pair {
     const char *name, *value;
@@ -19,13 +19,13 @@ typedef struct order {
     command what;
     bool help; /* NAME --help */
     const char *encoding;
+    const char *extra;     /* the first word that has no place */
     const char *config;    /* resolve: the file, "-": standard input */
-    bool json;             /* resolve: the answer as it is, not the table */
     pair *params, *inputs; /* parameters as typed; tensor parameters and their files */
     size_t nparams, ninputs;
     const char *graph, *weights; /* files */
     int64_t num_nodes;           /* -1: not said */
-    bool directed;
+    bool directed, has_directed;
     bool has_format;
     posenc_format format;
     posenc_selection selection; /* rows and data; the tensor is chosen by name, when the outputs are known */
@@ -33,6 +33,7 @@ typedef struct order {
     const char *output; /* file; NULL: standard output */
     const char *url;    /* NULL: compute in this process */
     double deadline_s;  /* 0: none of our own */
+    unsigned flags;     /* bit i: the command's own flag i was given */
 } order;
 
 posenc_status order_read(int argc, char **argv, posenc_arena *a, order *out, posenc_error *err);

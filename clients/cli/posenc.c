@@ -29,13 +29,16 @@ typedef struct job {
 
 static bool is_binary(posenc_format f) { return f != PE_json && f != PE_csv; }
 
-/* On a terminal without -o and --format people get a summary. */
-static bool wants_summary(const order *o) { return !o->has_format && !o->output && isatty(STDOUT_FILENO); }
+/* On a terminal people get a summary, unless they say how they want the numbers. */
+static bool wants_summary(const order *o)
+{
+    return !o->has_format && !o->output && !o->rows && !o->data && isatty(STDOUT_FILENO);
+}
 
 static int refuse_terminal(const job *j)
 {
     const order *o = &j->order;
-    if (o->what != ENCODE || !o->has_format || o->output || !is_binary(o->format) || !isatty(STDOUT_FILENO))
+    if (!o->has_format || o->output || !is_binary(o->format) || !isatty(STDOUT_FILENO))
         return DONE;
     posenc_fail(j->err, PE_INVALID, "USAGE", "format", posenc_format_name(o->format),
                 "-o FILE or a pipe: a terminal cannot show binary data");
@@ -82,6 +85,13 @@ static int get_words(job *j, const char *path, char *(*here)(const order *), ans
     return rc;
 }
 
+/* JSON as it is, a line of its own: to -o, or to standard output. */
+static int put_json(job *j, const char *s, size_t n)
+{
+    const posenc_piece piece[] = { { s, n }, { "\n", 1 } };
+    return exit_code(output_write(j->order.output, piece, 2, &j->context, j->err));
+}
+
 static char *list_here(const order *o)
 {
     (void)o;
@@ -95,7 +105,9 @@ static int list(job *j)
     answer a = { 0 };
     js root;
     int rc = get_words(j, "/v1/encodings", list_here, &a, &root);
-    if (!rc)
+    if (!rc && j->order.has_format)
+        rc = put_json(j, a.body, a.size);
+    else if (!rc)
         show_list(root);
     answer_fini(&a);
     return rc;
@@ -116,8 +128,23 @@ static int describe(job *j, bool help)
     if (!rc && help)
         show_help(root);
     else if (!rc)
-        puts(a.body);
+        rc = put_json(j, a.body, a.size);
     answer_fini(&a);
+    return rc;
+}
+
+/* The graph of the examples, as --graph and POST bodies take it: the descriptor of any graph encoding has it. */
+static int example_graph(job *j)
+{
+    const posenc_encoding *e = NULL;
+    for (size_t i = 0; i < posenc_encodings() && !e; i++)
+        e = posenc_encoding_at(i)->input == PE_GRAPH ? posenc_encoding_at(i) : NULL;
+    char *s = e ? posenc_describe(e) : NULL;
+    js root, graph;
+    int rc = FAILED;
+    if (s && js_open(s, strlen(s), &root) && js_kind(graph = js_member(root, "example_graph")))
+        rc = put_json(j, graph.s, js_size(graph));
+    free(s);
     return rc;
 }
 
@@ -130,10 +157,9 @@ static int print_explained(job *j, const char *s, size_t n)
         posenc_fail(j->err, PE_INTERNAL, "SERVER", j->order.url ? j->order.url : "memory", "", "an answer in JSON");
         return j->order.url ? SERVER : FAILED;
     }
-    if (j->order.has_format && j->order.format == PE_json)
-        puts(s);
-    else
-        show_explained(root);
+    if (j->order.has_format)
+        return put_json(j, s, n);
+    show_explained(root);
     return DONE;
 }
 
@@ -242,6 +268,7 @@ static int encode_there(job *j)
 static int run(job *j)
 {
     const order *o = &j->order;
+    int rc;
     if (o->what == HELP && o->encoding)
         return describe(j, true);
     switch (o->what) {
@@ -249,13 +276,14 @@ static int run(job *j)
     case VERSION: puts("posenc " POSENC_VERSION); return DONE;
     case LIST: return list(j);
     case DESCRIBE: return describe(j, o->help);
-    case RESOLVE: return resolve_run(o, j->arena, &j->watch, j->err);
+    case EXAMPLE_GRAPH: return example_graph(j);
+    case RESOLVE: rc = refuse_terminal(j); return rc ? rc : resolve_run(o, j->arena, &j->watch, &j->context, j->err);
     case ENCODE:
     case EXPLAIN: break;
     }
     if (o->help)
         return describe(j, true);
-    int rc = refuse_terminal(j);
+    rc = refuse_terminal(j);
     if (!rc)
         rc = require_graph(j);
     if (!rc)

@@ -16,7 +16,9 @@ void show_usage(void)
         "  posenc NAME [--param value ...]    compute\n"
         "  posenc explain NAME [...]          what would be computed: parameters, key, digest, shapes, bytes\n"
         "  posenc resolve config.json         what a model's positions need, by its configuration (- is standard input);\n"
-        "                                     --json: as JSON, each request's params ready to be posted\n"
+        "                                     --json: as JSON, each request's params ready to be posted;\n"
+        "                                     -o FILE.npz or .safetensors: the tensors that need nothing else\n"
+        "  posenc example-graph               a small graph in JSON, for --graph\n"
         "  posenc --version\n"
         "\n"
         "Parameters: --embedding-dim 64, --embedding_dim=64 and embedding_dim=64 are the same.\n"
@@ -27,7 +29,7 @@ void show_usage(void)
         "  --num-nodes N         where the file does not say it\n"
         "  --directed            edges have a direction\n"
         "  --weights FILE.npy    one weight an edge\n"
-        "  --input NAME=FILE.npy a tensor parameter\n"
+        "  --input NAME=FILE     a tensor parameter: .npy, or the tensor NAME (or the only one) of .npz or .safetensors\n"
         "output\n"
         "  -o FILE               written whole or not at all; the format by its extension\n"
         "  --format WORD         json npy npz safetensors bin csv\n"
@@ -38,7 +40,8 @@ void show_usage(void)
         "  --url http://HOST:PORT  ask a server instead of computing here: the same request, the same bytes\n"
         "  --deadline S          give up after S seconds\n"
         "\n"
-        "Without -o and --format: a summary on a terminal, JSON into a pipe.\n"
+        "Without -o and --format: a summary on a terminal, JSON into a pipe. list, describe and explain have --format json\n"
+        "and -o FILE.json too.\n"
         "Exit status: 0 done, 2 invalid request, 3 no such thing, 4 server or network, 5 deadline, 1 anything else.\n"
         "POSENC_API_KEY is sent to --url as a bearer token.\n",
         stdout);
@@ -50,9 +53,17 @@ void show_list(js all)
 {
     js e;
     char name[80], family[40], title[200];
+    int wide = 0, family_wide = 0;
+    for (js_walk w = js_begin(js_member(all, "encodings")); js_next(&w, NULL, &e);) {
+        const int n = (int)strlen(member(e, "name", name, sizeof name));
+        const int f = (int)strlen(member(e, "family", family, sizeof family));
+        wide = n > wide ? n : wide;
+        family_wide = f > family_wide ? f : family_wide;
+    }
     for (js_walk w = js_begin(js_member(all, "encodings")); js_next(&w, NULL, &e);)
-        printf("%-24s %-20s %-6s %s\n", member(e, "name", name, sizeof name), member(e, "family", family, sizeof family),
-               js_is(js_member(e, "input"), "graph") ? "graph" : "", member(e, "title", title, sizeof title));
+        printf("%-*s  %-*s  %-5s  %s\n", wide, member(e, "name", name, sizeof name), family_wide,
+               member(e, "family", family, sizeof family), js_is(js_member(e, "input"), "graph") ? "graph" : "",
+               member(e, "title", title, sizeof title));
 }
 
 /* "--embedding-dim INT": how a person types the row. */
@@ -65,7 +76,7 @@ static void show_flag(js p)
     member(p, "name", name, sizeof name);
     member(p, "type", type, sizeof type);
     if (!strcmp(type, "tensor")) {
-        printf("  --input %s=FILE.npy\n", name);
+        printf("  --input %s=FILE\n", name);
         return;
     }
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
@@ -233,15 +244,52 @@ static void show_layers(js list)
     }
 }
 
-/* name=value, as it is typed; lists without blanks, long ones cut. */
-static void show_assignments(js object)
+/* A value as one word of a shell: strings without quotes, lists of numbers as 1,2,3, the rest as JSON without blanks. */
+static void show_value(js v)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,:+-@%/=";
+    const size_t size = js_size(v);
+    char *s = malloc(size + 1);
+    size_t n = 0;
+    bool text = false;
+    if (!s)
+        return;
+    if (js_kind(v) == '"') {
+        n = strlen(js_text(v, s, size + 1));
+    } else {
+        for (size_t i = 0; i < size; i++) {
+            text ^= v.s[i] == '"' && (!i || v.s[i - 1] != '\\');
+            if (text || !strchr(" \t\r\n", v.s[i]))
+                s[n++] = v.s[i];
+        }
+        s[n] = 0;
+        if (n > 2 && s[0] == '[' && strspn(s + 1, "0123456789+-.eE,") == n - 2) { /* a list of numbers */
+            memmove(s, s + 1, n - 2);
+            s[n - 2] = 0;
+        }
+    }
+    if (*s && strspn(s, plain) == strlen(s)) {
+        fputs(s, stdout);
+    } else {
+        putchar('\'');
+        for (const char *p = s; *p; p++)
+            fputs(*p == '\'' ? "'\\''" : (char[]){ *p, 0 }, stdout);
+        putchar('\'');
+    }
+    free(s);
+}
+
+/* The command that computes a request, one argument a line: it can be pasted as it stands. */
+static void show_command(const char *encoding, js params)
 {
     js key, v;
-    char name[80], value[64];
-    for (js_walk w = js_begin(object); js_kind(object) && js_next(&w, &key, &v);) {
-        js_text(v, value, sizeof value);
-        printf("    %s=%s%s\n", js_text(key, name, sizeof name), value, js_size(v) >= sizeof value + 2 ? "..." : "");
+    char name[80];
+    printf("    posenc %s", encoding);
+    for (js_walk w = js_begin(params); js_kind(params) && js_next(&w, &key, &v);) {
+        printf(" \\\n        %s=", js_text(key, name, sizeof name));
+        show_value(v);
     }
+    printf("\n");
 }
 
 void show_resolution(js x)
@@ -257,7 +305,8 @@ void show_resolution(js x)
             show_layers(js_member(q, "layers"));
         }
         printf("\n");
-        show_assignments(js_member(q, "params"));
+        if (posenc_encoding_named(b))
+            show_command(b, js_member(q, "params"));
         for (js_walk n = js_begin(js_member(q, "needs")); js_next(&n, &key, &v);)
             printf("    needs %s: %s\n", js_text(key, a, sizeof a), js_text(v, text, sizeof text));
         if (*member(q, "note", text, sizeof text)) {
@@ -269,7 +318,11 @@ void show_resolution(js x)
     js_walk d = js_begin(used);
     if (js_next(&d, &key, &v)) {
         printf("\nnot in the configuration, filled in by the model's class\n");
-        show_assignments(used);
+        for (js_walk w = js_begin(used); js_next(&w, &key, &v);) {
+            printf("    %s=", js_text(key, text, sizeof text));
+            show_value(v);
+            printf("\n");
+        }
     }
 }
 

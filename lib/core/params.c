@@ -62,6 +62,84 @@ bool posenc_was_given(const posenc_table *t, const posenc_param *row, const void
     return (*(const posenc_given *)params & bit(t, row)) != 0;
 }
 
+/* ---- names that are alike ---- */
+
+enum { LONGEST_NAME = 64, ONE_EDIT = 100, STRANGERS = 100000 };
+
+/* Letters in lower case and digits: ropeTheta, rope-theta and rope_theta are one. Returns the length; 0: too long. */
+static size_t plain(const char *s, char out[LONGEST_NAME + 1])
+{
+    size_t n = 0;
+    for (; *s; s++) {
+        const char c = *s >= 'A' && *s <= 'Z' ? (char)(*s - 'A' + 'a') : *s;
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9'))
+            continue;
+        if (n == LONGEST_NAME)
+            return 0;
+        out[n++] = c;
+    }
+    out[n] = 0;
+    return n;
+}
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Edits that make the one the other: a letter more, less or another, or two that changed places. */
+static size_t edits(const char *a, size_t n, const char *b, size_t m)
+{
+    size_t rows[3][LONGEST_NAME + 1];
+    for (size_t j = 0; j <= m; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t *row = rows[i % 3];
+        const size_t *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            row[j] = least(last[j - 1] + (a[i - 1] != b[j - 1]), 1 + least(last[j], row[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = least(row[j], before[j - 2] + 1);
+        }
+    }
+    return rows[n % 3][m];
+}
+
+/* How far apart two names are: edits, less a little for a common beginning. A beginning of the candidate ("rop", "llama3"
+ * for llama-3-8b) counts as one edit, its end ("dim" for head_dim) as a little more, a part within it as nearly two; the
+ * shorter rest wins. STRANGERS: not alike. */
+static unsigned likeness(const char *name, const char *candidate)
+{
+    char a[LONGEST_NAME + 1], b[LONGEST_NAME + 1];
+    const size_t n = plain(name, a), m = plain(candidate, b);
+    if (!n || !m)
+        return STRANGERS;
+    size_t common = 0, most = n < 4 ? n / 2 : n < 6 ? 2 : n / 2 - 1;
+    while (common < n && a[common] == b[common])
+        common++;
+    const size_t d = edits(a, n, b, m);
+    unsigned score = d > (most < 5 ? most : 5) ? STRANGERS : (unsigned)(d * ONE_EDIT + (LONGEST_NAME - common) / 2);
+    if (n > 1 && m > n) {
+        const bool begins = common == n, ends = n > 2 && !memcmp(b + m - n, a, n), within = n > 2 && strstr(b, a);
+        const unsigned whole = (unsigned)(m - n) + (begins ? ONE_EDIT : ends ? ONE_EDIT + 40 : 2 * ONE_EDIT - 10);
+        if ((begins || ends || within) && whole < score)
+            score = whole;
+    }
+    return score;
+}
+
+const char *posenc_nearest(const char *name, const char *(*name_at)(const void *list, size_t i), const void *list, size_t n)
+{
+    const char *best = NULL;
+    unsigned nearest = STRANGERS;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned score = likeness(name, name_at(list, i));
+        if (score < nearest) {
+            best = name_at(list, i);
+            nearest = score;
+        }
+    }
+    return best;
+}
+
 /* ---- what a row allows, in words ---- */
 
 static void list_words(char *buf, size_t size, const char *const *names, uint64_t mask)
@@ -109,6 +187,40 @@ static posenc_status refuse(const posenc_param *r, const char *value, posenc_err
 {
     char words[200];
     return posenc_fail(err, PE_INVALID, bad, r->name, value, "%s", allowed(r, words, sizeof words));
+}
+
+static const char *word_at(const void *list, size_t i) { return ((const char *const *)list)[i]; }
+
+/* The nearest word, then the others: all where they fit, otherwise those that are nearest. */
+static posenc_status refuse_word(const posenc_param *r, const char *value, posenc_error *err)
+{
+    enum { ROOM = 159, MOST = 64, TAIL = 32 };
+    char words[ROOM + 1];
+    unsigned score[MOST];
+    size_t n = 0, used = 0, all = 0, order[MOST];
+    for (; r->names[n] && n < MOST; n++) {
+        score[n] = likeness(value, r->names[n]);
+        all += strlen(r->names[n]) + 2;
+        order[n] = n;
+    }
+    const char *near = posenc_nearest(value, word_at, r->names, n);
+    const bool cut = all + 12 + (near ? strlen(near) + 16 : 0) > ROOM;
+    for (size_t i = 1; near && cut && i < n; i++) /* few words: insertion */
+        for (size_t k = i; k > 0 && score[order[k]] < score[order[k - 1]]; k--) {
+            const size_t other = order[k];
+            order[k] = order[k - 1];
+            order[k - 1] = other;
+        }
+    used += (size_t)snprintf(words, sizeof words, near ? "did you mean %.60s? one of: " : "one of: ", near);
+    for (size_t i = 0; i < n; i++) {
+        const char *word = r->names[order[i]];
+        if (cut && used + strlen(word) + TAIL > ROOM) {
+            snprintf(words + used, sizeof words - used, ", ... (%zu words)", n);
+            break;
+        }
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i ? ", " : "", word);
+    }
+    return posenc_fail(err, PE_INVALID, bad, r->name, value, "%s", words);
 }
 
 /* Marks the row as given, also when its value is bad: one fault a row is enough. */
@@ -255,26 +367,51 @@ static bool integer(const char *s, int64_t *out)
     return true;
 }
 
+static bool blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+/* What stands between blanks. */
+static const char *trim(const char *s, size_t *n)
+{
+    while (*n > 0 && blank(*s))
+        s++, (*n)--;
+    while (*n > 0 && blank(s[*n - 1]))
+        (*n)--;
+    return s;
+}
+
+/* 1,2,3 as typed in a query; [1, 2, 3] as JSON has it, where blanks mean nothing. */
 static posenc_status set_list(const posenc_table *t, const posenc_param *row, void *params, const char *s, posenc_arena *a,
                               posenc_error *err)
 {
-    size_t n = 1;
-    for (const char *p = s; *p; p++)
-        n += *p == ',';
-    double *v = n < SIZE_MAX / 8 ? posenc_alloc(a, n * sizeof *v) : NULL;
+    size_t n = 1, size = strlen(s);
+    const char *inner = trim(s, &size);
+    const bool brackets = size > 1 && inner[0] == '[' && inner[size - 1] == ']';
+    if (brackets) {
+        size -= 2;
+        s = trim(inner + 1, &size);
+        n = size ? 1 : 0;
+    } else {
+        size = strlen(s);
+    }
+    for (size_t i = 0; i < size; i++)
+        n += s[i] == ',';
+    double *v = n < SIZE_MAX / 8 ? posenc_alloc(a, (n ? n : 1) * sizeof *v) : NULL;
     if (!v)
         return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", row->name, posenc_text("%zu elements", n).s, "fewer elements");
     for (size_t i = 0; i < n; i++) {
-        size_t len = strcspn(s, ",");
-        if (!pe_parse_number(s, len, &v[i]) || inexact(s, len, v[i])) {
+        const char *comma = memchr(s, ',', size);
+        size_t len = comma ? (size_t)(comma - s) : size, bare = len;
+        const char *one = brackets ? trim(s, &bare) : s;
+        if (!pe_parse_number(one, bare, &v[i]) || inexact(one, bare, v[i])) {
             posenc_status st = take(t, row, params, err);
             char words[200];
             return st ? st
                       : posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%zu]", row->name, i).s,
-                                    posenc_text("%.*s", len < 60 ? (int)len : 60, s).s, "%s",
+                                    posenc_text("%.*s", bare < 60 ? (int)bare : 60, one).s, "%s",
                                     allowed(row, words, sizeof words));
         }
-        s += len + (s[len] == ',');
+        s += len + (comma != NULL);
+        size -= len + (comma != NULL);
     }
     return posenc_set_reals(t, row, params, v, n, err);
 }
@@ -314,25 +451,25 @@ posenc_status posenc_set_text(const posenc_table *t, const posenc_param *row, vo
             return PE_OK;
         }
     }
+    if (row->kind == PE_T_ENUM && whole && n)
+        return refuse_word(row, s, err);
     return refuse(row, whole ? (n ? s : "(empty)") : "a text with a NUL", err);
 }
 
 /* ---- unknown names ---- */
 
-typedef struct two_tables {
-    const posenc_table *first, *second;
-} two_tables;
-
-static const char *row_name(const void *list, size_t i)
-{
-    const two_tables *tt = list;
-    return i < tt->first->nrows ? tt->first->rows[i].name : tt->second->rows[i - tt->first->nrows].name;
-}
-
 posenc_status posenc_unknown(const posenc_table *t, const posenc_table *also, const char *name, posenc_error *err)
 {
-    two_tables tt = { t, also };
-    const char *near = !*name ? NULL : posenc_nearest(name, row_name, &tt, t->nrows + (also ? also->nrows : 0));
+    const char *near = NULL;
+    unsigned nearest = STRANGERS;
+    for (size_t i = 0; i < t->nrows + (also ? also->nrows : 0); i++) {
+        const posenc_param *r = i < t->nrows ? &t->rows[i] : &also->rows[i - t->nrows];
+        const unsigned score = 10 + likeness(name, r->name) - (r->flags & PE_REQUIRED ? 10 : 0);
+        if (score < nearest) { /* "dim" is embedding_dim rather than odd_dim */
+            near = r->name;
+            nearest = score;
+        }
+    }
     if (near)
         return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "did you mean %s?", near);
     char words[150] = "";
@@ -345,47 +482,6 @@ posenc_status posenc_unknown(const posenc_table *t, const posenc_table *also, co
         used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", i ? ", " : "", t->rows[i].name);
     }
     return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", *name ? name : "(empty)", "unknown name", "%s", words);
-}
-
-/* Edit distance, or `cap` when it is that or more. Names are short. */
-static size_t distance(const char *a, const char *b, size_t cap)
-{
-    size_t n = strlen(a), m = strlen(b), row[65];
-    if (n > 64 || m > 64)
-        return cap;
-    for (size_t j = 0; j <= m; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t diag = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t v = diag + (a[i - 1] != b[j - 1]);
-            diag = row[j];
-            if (row[j] + 1 < v)
-                v = row[j] + 1;
-            if (row[j - 1] + 1 < v)
-                v = row[j - 1] + 1;
-            row[j] = v;
-        }
-    }
-    return row[m] < cap ? row[m] : cap;
-}
-
-const char *posenc_nearest(const char *name, const char *(*name_at)(const void *list, size_t i), const void *list, size_t n)
-{
-    const char *best = NULL;
-    size_t len = strlen(name), best_distance = len / 2 > 2 ? (len / 2 > 6 ? 6 : len / 2) : 3;
-    for (size_t i = 0; i < n; i++) {
-        const char *candidate = name_at(list, i);
-        size_t d = distance(name, candidate, best_distance);
-        if (d >= best_distance && len >= 3 && strstr(candidate, name)) /* "dim" for "embedding_dim" */
-            d = best_distance - 1;
-        if (d < best_distance) {
-            best = candidate;
-            best_distance = d;
-        }
-    }
-    return best;
 }
 
 /* ---- rules that need all values ---- */

@@ -254,12 +254,19 @@ static void settle_lengths(posenc_request *r, pe_rope_params *p, const pe_rope_r
     const bool stairs = t == PE_ROPE_NTK_ALPHA && !pe_given(r, "alpha");
     const bool original = t == PE_ROPE_YARN || t == PE_ROPE_LONGROPE || t == PE_ROPE_LLAMA3 || stairs;
     const bool length = t == PE_ROPE_DYNAMIC || t == PE_ROPE_LONGROPE || stairs;
+    const bool both = pe_given(r, "max_position_embeddings") && pe_given(r, "original_max_position_embeddings");
     if (!pe_given(r, "max_position_embeddings"))
         p->max_position_embeddings = 2048;
     if (!pe_given(r, "original_max_position_embeddings"))
         p->original_max_position_embeddings = p->max_position_embeddings;
     const bool derived = t == PE_ROPE_YARN || (t == PE_ROPE_LONGROPE && !pe_given(r, "attention_factor"));
-    if (derived && !pe_given(r, "factor")) {
+    const bool half = t == PE_ROPE_YARN ? !both : !both && pe_given(r, "original_max_position_embeddings");
+    if (derived && half && !pe_given(r, "factor")) {
+        posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "factor", "absent",
+                    "a value, it is required with rope_type=%s; or both max_position_embeddings and "
+                    "original_max_position_embeddings: their quotient",
+                    pe_rope_types[t]);
+    } else if (derived && !pe_given(r, "factor")) {
         p->factor = (double)p->max_position_embeddings / (double)p->original_max_position_embeddings;
         if ((p->factor < 1 && t == PE_ROPE_YARN) || p->factor > 1e9)
             refuse_int(err, "original_max_position_embeddings", p->original_max_position_embeddings,

@@ -82,7 +82,8 @@ enum { PE_ROPE_MAX_WIDTH = 65536 };
       .doc = "how the frequencies are scaled for long contexts; dynamic with alpha is ntk_alpha" },                        \
     { PE_ROW_IN(T, in, factor, PE_T_REAL, double), .flags = PE_OPTIONAL, .min = 1, .max = 1e9,                             \
       .doc = "how many times longer; required by linear, dynamic, llama3 and ntk; yarn and longrope: when absent, "        \
-             "max_position_embeddings / original_max_position_embeddings; proportional: 1" },                              \
+             "max_position_embeddings / original_max_position_embeddings, which must then both be given; proportional: "   \
+             "1" },                                                                                                        \
     { PE_ROW_IN(T, in, max_position_embeddings, PE_T_INT, int64_t), .flags = PE_OPTIONAL, .min = 1, .max = 1e15,           \
       .doc = "the model's longest sequence (2048 when absent), read by dynamic, and where factor or "                      \
              "original_max_position_embeddings is derived; otherwise accepted and not in the key" },                       \

@@ -14,10 +14,8 @@
 
 enum {
     SMALL_CONFIG = 16 << 10, /* resolved on the door's thread */
-    LARGE_TABLE = 16 << 20,  /* bytes of one request's tensors that are not computed here */
     ARENA = 256 << 20,       /* bytes of the configuration's tree and of the requests */
 };
-static const double long_ns = 2e9; /* the same, of its expected time */
 
 typedef struct job {
     pe_exchange *x;
@@ -63,14 +61,11 @@ static posenc_status compute(job *j, size_t i)
     const posenc_resolved *q = &j->found.request[i];
     posenc_request r;
     posenc_context context = { .stop = stop, .user = x };
-    posenc_status st = posenc_request_init(&r, q->encoding, j->arena, &x->error);
-    if (!st)
-        st = posenc_request_json(&r, q->params_json, strlen(q->params_json), &x->error);
-    if (!st)
-        st = posenc_resolve(&r, &x->error);
+    bool large;
+    posenc_status st = posenc_resolved_request(q, j->arena, &r, &large, &x->error);
     if (st)
         return st;
-    if (r.size > LARGE_TABLE || r.cost.scratch > LARGE_TABLE || r.cost.ns > long_ns) {
+    if (large) {
         warn(j, posenc_text("%zu/ is left out: %.20s has %llu MB, ask its route", i, q->encoding,
                             (unsigned long long)(r.size >> 20))
                     .s);

@@ -63,9 +63,32 @@ static bool take_names(pe_asked *a, const char *path_template, const pe_span *sp
     return true;
 }
 
+/* A path that would be a route if it ended in a container. */
+static bool refuse_extension(pe_exchange *x)
+{
+    char path[160], words[160];
+    pe_span span[3];
+    pe_asked a;
+    if (snprintf(path, sizeof path, "%.140s.json", x->path) > 145)
+        return false;
+    for (size_t i = 0; i < NROUTES; i++) {
+        const int n = strstr(routes[i].path, ".{ext}") ? pe_path_match(routes[i].path, path, span, 3) : -1;
+        if (n < 0 || !served_here(x, &routes[i]) || !take_names(&a, routes[i].path, span, n))
+            continue;
+        snprintf(words, sizeof words, "%s%.90s followed by %s", routes[i].methods & PE_GET ? "" : "POST to ", x->path,
+                 strstr(routes[i].path, "resolve") ? ".json .npz or .safetensors"
+                                                   : ".json .npy .npz .safetensors .bin or .csv");
+        pe_refuse(x, 404, "NOT_FOUND", "MISSING_EXTENSION", "path", x->path, words);
+        return true;
+    }
+    return false;
+}
+
 static void refuse_path(pe_exchange *x)
 {
     bool plain = pe_path_plain(x->path);
+    if (plain && refuse_extension(x))
+        return;
     pe_refuse(x, plain ? 404 : 400, plain ? "NOT_FOUND" : "INVALID_ARGUMENT", plain ? "UNKNOWN_ROUTE" : "INVALID_PATH",
               "path", x->path,
               plain ? "a path that GET / lists" : "segments of letters, digits, - . _ ~, none of them empty, . or ..");
@@ -174,8 +197,14 @@ static enum MHD_Result list_page(pe_exchange *x)
 
 static enum MHD_Result encoding_page(pe_exchange *x)
 {
-    if (pe_refuse_query(x))
+    if (x->query && x->query[0]) { /* the description has no parameters: the container was forgotten */
+        char words[160];
+        snprintf(words, sizeof words,
+                 "/v1/encodings/%.64s followed by .json .npy .npz .safetensors .bin or .csv, then the query",
+                 x->asked.encoding);
+        pe_refuse(x, 400, "INVALID_ARGUMENT", "MISSING_EXTENSION", "path", x->path, words);
         return pe_answer_error(x);
+    }
     return pe_answer_page(x, pe_http_page(x->http, posenc_encoding_named(x->asked.encoding)));
 }
 

@@ -170,6 +170,89 @@ def test_list_and_describe(server):
         assert here == there and here["name"] == name and here["schema"]["type"] == "object"
 
 
+def test_list_is_aligned():
+    lines = output("list").decode().splitlines()
+    column = min(line.index("  ", len(line.split()[0])) for line in lines if len(line.split()[0]) == max(len(x.split()[0]) for x in lines)) + 2
+    assert all(line[column - 2:column] == "  " and line[column] != " " for line in lines)
+
+
+@pytest.mark.parametrize("call", [["list"], ["describe", "rope"], ["explain", "rope", "head_dim=8"]], ids=lambda c: c[0])
+def test_words_as_json(server, tmp_path, call):
+    for i, where in enumerate(([], ["--url", server.url])):
+        path = tmp_path / f"{i}.json"
+        assert output(*call, "-o", path, *where) == b"" and path.read_bytes() == output(*call, "--format", "json", *where)
+        assert isinstance(json.loads(path.read_text()), dict)
+
+
+@pytest.mark.parametrize("call", [
+    ["list", "--rows", "0:1"], ["list", "--tensor", "x"], ["list", "--format", "npz"], ["list", "-o", "x.npz"], ["list", "--fromat", "json"],
+    ["describe", "rope", "--graph", "g"], ["describe", "rope", "--data", "flat"], ["describe", "rope", "--format", "csv"],
+    ["explain", "rope", "head_dim=8", "--format", "npz"], ["explain", "rope", "head_dim=8", "-o", "x.npy"], ["explain", "rope", "head_dim=8", "--rows", "0:1"],
+    ["explain", "rope", "head_dim=8", "--tensor", "cos"], ["explain", "rope", "head_dim=8", "--data", "flat"],
+    ["resolve", "CONFIG", "--format", "npy"], ["resolve", "CONFIG", "--format", "csv"], ["resolve", "CONFIG", "-o", "x.bin"],
+    ["resolve", "CONFIG", "--rows", "0:1"], ["resolve", "CONFIG", "--tensor", "x"], ["resolve", "CONFIG", "--data", "flat"],
+    ["resolve", "CONFIG", "--graph", "g"], ["resolve", "CONFIG", "--num-nodes", "3"], ["resolve", "CONFIG", "--directed"],
+    ["resolve", "CONFIG", "--input", "a=b"], ["resolve", "CONFIG", "--weights", "w"], ["resolve", "CONFIG", "--json", "--format", "npz"],
+    ["rope", "head_dim=8", "--format", "npz", "--format", "json"], ["rope", "head_dim=8", "--directed"], ["rope", "head_dim=8", "--num-nodes", "3"],
+    ["rope", "head_dim=8", "--weights", "w.npy"], ["rope", "head_dim=8", "--json"], ["laplacian", "k=1", "--directed=true"],
+], ids=" ".join)
+def test_no_flag_is_ignored(call, tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}')
+    run = posenc(*[config if a == "CONFIG" else a for a in call], cwd=tmp_path)
+    assert run.returncode == 2 and run.stderr.startswith(b"posenc: ") and not run.stdout, run.stdout[:200]
+    assert list(tmp_path.iterdir()) == [config]
+
+
+def test_rows_on_a_terminal():
+    code, text, _ = terminal("sinusoidal", "embedding_dim=8", "num_positions=4", "--rows", "1:2")
+    assert code == 0 and json.loads(text)["tensors"]["table"]["shape"] == [1, 8]
+
+
+def test_direction_of_a_file_and_of_the_flag(tmp_path):
+    g = {"num_nodes": 3, "edge_index": [[0, 1], [1, 2]], "directed": True}
+    (tmp_path / "g").write_text(json.dumps(g))
+    (tmp_path / "u").write_text(json.dumps({**g, "directed": False}))
+    call = ["degree", "--graph"]
+    assert output(*call, tmp_path / "g", "--directed=false") == output(*call, tmp_path / "u") != output(*call, tmp_path / "g")
+
+
+@pytest.mark.parametrize("call, code, words", [
+    (["resolv", "config.json"], 3, "command: got resolv, allowed: did you mean resolve?"),
+    (["lits"], 3, "did you mean list?"), (["rop"], 3, "did you mean rope?"),
+    (["rope", "head_dim=8", "--ouput", "x.npz"], 2, "ouput: got unknown name, allowed: did you mean --output?"),
+    (["rope", "dim=8"], 2, "did you mean head_dim?"), (["rope", "preset=llama3"], 2, "did you mean llama-3-8b?"),
+    (["learned", "table=q.npy", "num_positions=1"], 2, "table: got q.npy, allowed: --input table=FILE.npy"),
+    (["learned", "num_positions=1", "--input", "table=absent.npy"], 2, "input table=absent.npy: got absent.npy, allowed: a file that can be read"),
+])
+def test_suggestions(call, code, words, tmp_path):
+    run = posenc(*call, cwd=tmp_path)
+    assert run.returncode == code and words in run.stderr.decode() and len(run.stderr.splitlines()) == 1, run.stderr
+
+
+def test_tensors_from_files(server, tmp_path):
+    table = np.arange(8, dtype=np.float32).reshape(4, 2)
+    np.save(tmp_path / "t.npy", table)
+    np.savez(tmp_path / "one.npz", other=table)
+    np.savez(tmp_path / "two.npz", other=table[::-1], table=table)
+    np.savez(tmp_path / "none.npz", other=table, another=table)
+    half = (table.view(np.uint32) >> 16).astype(np.uint16)              # exact: small integers
+    for name, dtype, data in (("f32", "F32", table), ("bf16", "BF16", half)):
+        header = json.dumps({"table": {"dtype": dtype, "shape": [4, 2], "data_offsets": [0, data.nbytes]}}).encode()
+        (tmp_path / f"{name}.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + data.tobytes())
+    call = ["learned", "num_positions=3", "--format", "npy", "--tensor", "embedding", "--input"]
+    for name in ("t.npy", "one.npz", "two.npz", "f32.safetensors", "bf16.safetensors"):
+        for where in ([], ["--url", server.url]):
+            (tmp_path / "out.npy").write_bytes(output(*call, f"table={tmp_path / name}", *where))
+            assert (np.load(tmp_path / "out.npy") == table[:3]).all(), name
+    for name in ("none.npz", "text"):
+        (tmp_path / "text").write_text("no tensor")
+        run = posenc(*call, f"table={name}", cwd=tmp_path)
+        assert run.returncode == 2 and run.stderr.startswith(f"posenc: input table={name}: ".encode()), run.stderr
+    (tmp_path / "own.npz").write_bytes(output("learned", "num_positions=4", "--format", "npz", "--input", f"table={tmp_path / 't.npy'}"))
+    assert output(*call, f"table={tmp_path / 'own.npz'}") == output(*call, f"table={tmp_path / 't.npy'}")
+
+
 def test_explain(server, graph):
     call = ["explain", "laplacian", "k=2", "--graph", graph]
     here, there = output(*call).decode(), output(*call, "--url", server.url).decode()

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+import re
 import subprocess
 import urllib.error
 import urllib.request
@@ -260,6 +261,44 @@ def test_table(tmp_path):
     assert "text_config.rope_local_base_freq=10000" in out
     for wrong in (["resolve"], ["resolve", str(path), "twice"], ["resolve", "absent.json"], ["resolve", str(path), "--dim", "3"]):
         assert subprocess.run([str(BUILD / "posenc"), *wrong], capture_output=True).returncode == 2, wrong
+
+
+LONGROPE = {"model_type": "phi3", "hidden_size": 256, "num_attention_heads": 8, "rope_theta": 10000.0, "max_position_embeddings": 131072,
+            "original_max_position_embeddings": 4096,
+            "rope_scaling": {"type": "longrope", "short_factor": [1.0 + i / 8 for i in range(16)], "long_factor": [1 + i for i in range(16)]}}
+
+
+@pytest.mark.parametrize("config", [GEMMA3, LONGROPE], ids=["gemma3", "longrope"])
+@pytest.mark.parametrize("indent", [None, 3])
+def test_what_is_printed_is_run(config, indent, tmp_path):
+    """The table's commands, pasted into a shell, say the digests of the params of the JSON."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config, indent=indent))
+    text = command(path).stdout.decode()
+    answer = json.loads(command(path, "--json").stdout)
+    commands = re.findall(r"^    (posenc (?:.*\\\n)*.*)$", text, re.M)
+    assert len(commands) == len([q for q in answer["requests"] if q["encoding"] != "none"]) > 0
+    for line, q in zip(commands, [q for q in answer["requests"] if q["encoding"] != "none"]):
+        if q["needs"]:                                                  # a table that is the caller's
+            continue
+        env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}
+        run = subprocess.run(["bash", "-ec", line.replace("posenc ", "posenc explain --format json ", 1)], env=env, capture_output=True)
+        assert run.returncode == 0, run.stderr
+        spelt = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in q["params"].items()]   # lists in brackets, with blanks
+        again = subprocess.run([str(BUILD / "posenc"), "explain", "--format", "json", q["encoding"], *spelt], capture_output=True)
+        assert again.returncode == 0, again.stderr
+        assert json.loads(run.stdout)["digest"] == json.loads(again.stdout)["digest"]
+
+
+@pytest.mark.parametrize("ext", ["json", "npz", "safetensors"])
+def test_command_writes_what_the_server_answers(server, ext, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(GEMMA3))
+    _, _, there = post(server.url + f"/v1/resolve.{ext}", GEMMA3)
+    for flags in (["-o", tmp_path / f"a.{ext}"], ["--format", ext, "-o", tmp_path / "b"], ["--format", ext, "--url", server.url, "-o", tmp_path / "c"]):
+        run = subprocess.run([str(BUILD / "posenc"), "resolve", tmp_path / "config.json", *flags], capture_output=True)
+        assert run.returncode == 0 and not run.stdout, run.stderr
+    a, b, c = ((tmp_path / name).read_bytes() for name in (f"a.{ext}", "b", "c"))
+    assert a == b == c and a.rstrip(b"\n") == there.rstrip(b"\n")
 
 
 # ---- published configurations, where the test data are ----

@@ -44,8 +44,9 @@ def encoding(d):
         lines += ["| parameter | type | default | range or words | meaning |", "| --- | --- | --- | --- | --- |", *map(parameter, own), ""]
     lines += ["| output | shape | dtype | meaning |", "| --- | --- | --- | --- |",
               *(f"| `{o['name']}` | {cell(o['shape'])} | {o['dtype']} | {cell(o['doc'])} |" for o in d["outputs"]), ""]
-    lines += [f"Example: `posenc {d['name']} {query.replace('&', ' ')}{' --graph graph.json' if graph else ''}`"
-              + ("" if graph else f", or `/v1/encodings/{d['name']}.npz?{query}`"), ""]
+    command = f"posenc {d['name']} {query.replace('&', ' ')}".rstrip() + (" --graph graph.json" if graph else "")
+    rest = f"/v1/encodings/{d['name']}.npz?{query}".rstrip("?")
+    lines += [f"Example: `{command}`, or `{rest}`" + (" with the body `{\"graph\": GRAPH}`" if graph else ""), ""]
     return lines
 
 
@@ -56,7 +57,13 @@ def main():
     common = [p for p in all_of[0]["parameters"] if p["name"] in ("dtype", "rev")]
     page = ["# Encodings", "", "Written by `make docs` from the descriptors; not edited by hand.", "",
             "Every encoding also has:", "", "| parameter | type | default | range or words | meaning |", "| --- | --- | --- | --- | --- |",
-            *map(parameter, common), ""]
+            *map(parameter, common), "",
+            "Containers: `csv` and `json` print the fewest digits that name the value in its own `dtype`: 0.307 is a bfloat16. `npy` and `npz` have",
+            "no bfloat16 and hold the same values as float32; `safetensors` and `bin` hold the two bytes. An `npz` also has the member",
+            "`__posenc__.json`, bytes that say where it came from; `numpy.load(f)[\"cos\"]` does not read it.", "",
+            "Below, graph.json is this graph, which `posenc example-graph -o graph.json` writes; over REST it is the member `graph` of a POST",
+            "(`Content-Type: application/json`), here written GRAPH, and its parameters stand in the query or beside it:", "",
+            "```json", json.dumps(next(d["example_graph"] for d in all_of if "example_graph" in d)), "```", ""]
     for family, title in FAMILIES.items():
         members = [d for d in all_of if d["family"] == family]
         if members:

@@ -197,6 +197,14 @@ static const text_case text_cases[] = {
     { "kind", "scaled", true },
     { "kind", "SCALED", false },
     { "list", "1,2,-3.5", true },
+    { "list", "[1,2,-3.5]", true },
+    { "list", " [ 1, 2,\n -3.5 ] ", true },
+    { "list", "[]", true },
+    { "list", "[1", false },
+    { "list", "1]", false },
+    { "list", "[1,]", false },
+    { "list", "[[1]]", false },
+    { "list", "1, 2", false },
     { "list", "", false },
     { "list", "1,,2", false },
     { "list", "1,11", false },
@@ -254,7 +262,7 @@ START_TEST(unknown_names)
 {
     static const struct {
         const char *typed, *near;
-    } cases[] = { { "dmi", "dim" }, { "bas", "base" }, { "factr", "factor" } };
+    } cases[] = { { "dmi", "mean dim?" }, { "bas", "mean base?" }, { "factr", "mean factor?" }, { "Dim", "mean dim?" } };
     for (size_t i = 0; i < PE_LEN(cases); i++) {
         posenc_error err = { 0 };
         posenc_unknown(&demo_table, NULL, cases[i].typed, &err);
@@ -266,6 +274,57 @@ START_TEST(unknown_names)
     posenc_unknown_encoding("sinusiodal", &err);
     ck_assert_int_eq(err.status, PE_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(err.fault[1].allowed, "sinusoidal"));
+}
+END_TEST
+
+static void suggests(const char *encoding, const char *query, const char *field, const char *words)
+{
+    posenc_error err = { 0 };
+    posenc_arena *a = posenc_arena_new(1 << 20);
+    posenc_request r;
+    if (!posenc_request_init(&r, encoding, a, &err))
+        posenc_request_parse(&r, query, &err);
+    ck_assert_uint_eq(err.n, 1);
+    ck_assert_str_eq(err.fault[0].field, field);
+    ck_assert_msg(strstr(err.fault[0].allowed, words), "%s %s: %s", encoding, query, err.fault[0].allowed);
+    posenc_arena_free(a);
+}
+
+START_TEST(suggestions) /* a beginning, an end, another way to write it: the nearest, and never a list without it */
+{
+    suggests("rop", "", "encoding", "did you mean rope?");
+    suggests("Rope2D", "", "encoding", "did you mean rope_2d?");
+    suggests("alib", "", "encoding", "did you mean alibi?");
+    suggests("something", "", "encoding", "a name that");
+    suggests("rope", "dim=4", "dim", "did you mean head_dim?");
+    suggests("rope", "theta=4", "theta", "did you mean rope_theta?");
+    suggests("rope", "ropeTheta=4", "ropeTheta", "did you mean rope_theta?");
+    suggests("sinusoidal", "dim=4", "dim", "did you mean embedding_dim?");
+    suggests("rope", "preset=llama3", "preset", "did you mean llama-3-8b? one of: llama-3-8b, llama-3.1-8b, llama-3.2-1b, ");
+    suggests("rope", "preset=smollm", "preset", "did you mean smollm3-3b?");
+    suggests("rope", "preset=smollm", "preset", "words)");
+    suggests("rope", "layout=HALF", "layout", "did you mean half? one of: half, interleaved");
+    suggests("rope", "layout=xyz", "layout", "one of: half, interleaved");
+    suggests("sinusoidal", "preset=foo", "preset", "one of: vaswani, tensor2tensor, ");
+}
+END_TEST
+
+START_TEST(lists_in_brackets) /* one request, however it is written */
+{
+    static const char *const spelt[] = { "0,2.5,-1", "[0,2.5,-1]", "[ 0, 2.5,\t-1 ]" };
+    char digest[3][65];
+    for (size_t i = 0; i < PE_LEN(spelt); i++) {
+        posenc_error err = { 0 };
+        posenc_arena *a = posenc_arena_new(1 << 20);
+        posenc_request r;
+        ck_assert_int_eq(posenc_request_init(&r, "sinusoidal", a, &err), PE_OK);
+        ck_assert_int_eq(posenc_request_parse(&r, "embedding_dim=4", &err), PE_OK);
+        ck_assert_int_eq(posenc_request_set(&r, "positions", spelt[i], strlen(spelt[i]), &err), PE_OK);
+        ck_assert_int_eq(posenc_resolve(&r, &err), PE_OK);
+        memcpy(digest[i], r.digest, sizeof digest[i]);
+        ck_assert_str_eq(digest[i], digest[0]);
+        posenc_arena_free(a);
+    }
 }
 END_TEST
 
@@ -423,6 +482,8 @@ Suite *core_suite(void)
     tcase_add_loop_test(t, set_text, 0, (int)PE_LEN(text_cases));
     tcase_add_test(t, defaults_and_rules);
     tcase_add_test(t, unknown_names);
+    tcase_add_test(t, suggestions);
+    tcase_add_test(t, lists_in_brackets);
     tcase_add_test(t, masks);
     tcase_add_loop_test(t, every_encoding, 0, (int)posenc_encodings());
     tcase_add_test(t, spelling_does_not_show);
