@@ -160,6 +160,8 @@ void pe_route_find(pe_exchange *x)
         others |= r->methods;
         x->route = r; /* metrics name the template, whatever the method */
     }
+    if (others && x->method == PE_POST && refuse_extension(x))
+        return;
     if (others)
         refuse_method(x, others);
     else
