@@ -124,8 +124,8 @@ static void show_paragraph(const char *s)
         if (n > WIDTH)
             for (cut = WIDTH; cut > 0 && s[cut] != ' ';)
                 cut--;
-        if (!cut)
-            cut = n;
+        if (!cut) /* a long word */
+            cut = strcspn(s, " ");
         printf("%.*s\n", (int)cut, s);
         s += cut;
         s += strspn(s, " ");
@@ -137,7 +137,7 @@ static void show_paragraph(const char *s)
 
 static void show_parameter(js p)
 {
-    char a[80], b[80], doc[600];
+    char a[80], b[80], doc[4096];
     js def = js_member(p, "default"), words = js_member(p, "words"), when = js_member(p, "when"), key, v;
     show_flag(p);
     printf("      ");
@@ -167,7 +167,7 @@ static void show_parameter(js p)
 
 void show_help(js d)
 {
-    char name[80], a[80], b[80], text[600];
+    char name[80], a[80], b[80], text[4096];
     js e;
     bool graph = js_is(js_member(d, "input"), "graph");
     member(d, "name", name, sizeof name);

@@ -51,11 +51,13 @@ typedef struct mrope {
     int section_span, layout, compute_dtype;
 } mrope;
 
+#define SAY(word, query) word ": " query "; "
 #define AXIS_DOC(axis) axis " of each token, integers or fractions; all three axes in the same length, or position_ids"
 
 static const posenc_param rows[] = {
     { PE_ENUM(mrope, preset), .flags = PE_OPTIONAL, .names = preset_words,
-      .doc = "the parameters of a released model, from its config.json; given parameters win" },
+      .doc = "the parameters of a released model, from its config.json; given parameters win. " PRESETS(
+          SAY) "explain lists all" },
     { PE_REALS(mrope, positions_t), .flags = PE_OPTIONAL, .min = -0x1p53, .max = 0x1p53, .doc = AXIS_DOC("time") },
     { PE_REALS(mrope, positions_h), .flags = PE_OPTIONAL, .min = -0x1p53, .max = 0x1p53, .doc = AXIS_DOC("row") },
     { PE_REALS(mrope, positions_w), .flags = PE_OPTIONAL, .min = -0x1p53, .max = 0x1p53, .doc = AXIS_DOC("column") },

@@ -62,8 +62,10 @@ static const struct preset {
 
 static const posenc_param rows[] = {
     { PE_ENUM(relative_sinusoidal, preset), .flags = PE_OPTIONAL, .names = preset_names,
-      .doc = "the conventions of a known implementation: sets the defaults of attn_type, layout, freq_form and "
-             "compute_dtype; given parameters win" },
+      .doc =
+          "the conventions of a known implementation: sets the defaults of attn_type, layout, freq_form and "
+          "compute_dtype; given parameters win. transformer_xl: PositionalEmbedding; xlnet: relative_positional_encoding; "
+          "conformer: the RelPositionalEncoding of Wav2Vec2-Conformer and SeamlessM4T" },
     { PE_INT(relative_sinusoidal, embedding_dim), .flags = PE_REQUIRED, .min = 2, .max = 1048576,
       .doc = "width of the table, an even number" },
     { PE_ENUM(relative_sinusoidal, attn_type), .names = attn_types, .def = CAUSAL,

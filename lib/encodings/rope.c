@@ -25,7 +25,7 @@ typedef struct rope {
 
 static const posenc_param rows[] = {
     { PE_ENUM(rope, preset), .flags = PE_OPTIONAL, .names = pe_rope_preset_words,
-      .doc = "the parameters of a released model, from its config.json; given parameters win" },
+      .doc = "the parameters of a released model, from its config.json; given parameters win. explain=true lists them" },
     PE_ROPE_ROWS(rope, rotary),
     PE_POSITION_ROWS(rope, at, ""),
     { PE_ENUM(rope, layout), .names = pe_rope_layouts, .def = PE_ROPE_HALF,

@@ -95,7 +95,11 @@ static const posenc_param rows[] = {
       .doc =
           "the conventions of a known vision encoder: sets the defaults of axis_order, layout, frequency_split, "
           "rope_theta, grid_type, in_pixels, angle_unit, grid_offset, num_suffix_tokens and compute_dtype (float32 in all); "
-          "given parameters win" },
+          "given parameters win. qwen2_vl: vision tower of Qwen2-VL and 2.5-VL; pixtral: Pixtral (frequencies alternate "
+          "between "
+          "the axes); gemma4: vision tower of Gemma 4; llama4: of Llama 4 (coordinates from 1, a class token last); dinov3: "
+          "DINOv3 (centred coordinates in turns); hunyuan_dit: HunyuanDiT in diffusers; timm: RotaryEmbeddingCat "
+          "in pixels; rope_vit: RoPE-ViT axial, Heo et al." },
     { PE_INT(rope_2d, head_dim), .flags = PE_REQUIRED, .min = 4, .max = 65536,
       .doc = "channels of a head, a multiple of 4" },
     { PE_INT(rope_2d, height), .flags = PE_OPTIONAL, .max = 0x1p31, .doc = "rows of the grid of patches" },

@@ -86,7 +86,15 @@ static const posenc_param rows[] = {
     { PE_ENUM(sinusoidal, preset), .flags = PE_OPTIONAL, .names = preset_names,
       .doc =
           "the conventions of a known implementation: sets the defaults of layout, flip_sin_to_cos, downscale_freq_shift, "
-          "odd_dim, freq_form, compute_dtype, normalize, the timescales and scale_output; given parameters win" },
+          "odd_dim, freq_form, compute_dtype, normalize, the timescales and scale_output; given parameters win. vaswani: "
+          "the "
+          "paper, SpeechT5; tensor2tensor: get_timing_signal_1d; timesfm: TimesFM, Gemma3n audio; fairseq: its "
+          "SinusoidalPositionalEmbedding, FSMT; m2m100: M2M100, XGLM, Kosmos-2; speech2text: Speech2Text; marian, pegasus, "
+          "roformer: those models in transformers (NumPy, sines then cosines); informer: Informer, Autoformer; ctrl: CTRL; "
+          "whisper: Whisper's encoder, Qwen2-Audio; musicgen: MusicGen (cosines first); ddpm: the default of diffusers' "
+          "get_timestep_embedding; stable_diffusion: timesteps of SD, SDXL, DiT, latent diffusion (cosines first); mae: "
+          "one axis of MAE's grid; multidim: PositionalEncoding1D of multidim-positional-encoding; gpt_neox: inv_freq "
+          "tables, Transformer-XL; x_transformers: ScaledSinusoidalEmbedding; patchtst: PatchTST" },
     PE_CONVENTION_WIDTH(sinusoidal, of, "width of the table"),
     PE_POSITION_ROWS(sinusoidal, at, "the position whose row is all zero; "),
     PE_CONVENTION_ROWS(sinusoidal, of),

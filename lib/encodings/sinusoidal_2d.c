@@ -72,7 +72,12 @@ static const posenc_param rows[] = {
     { PE_ENUM(sinusoidal_2d, preset), .flags = PE_OPTIONAL, .names = preset_names,
       .doc = "the conventions of a known implementation: sets the defaults of layout, axis_order, row_order, odd_dim, "
              "freq_form, compute_dtype, grid_dtype, flatten, base_size, extra_tokens, downscale_freq_shift and the "
-             "timescales; given parameters win" },
+             "timescales; given parameters win. mae: the code of MAE and DiT, and what published ViT-MAE and AIMv2 weights "
+             "need; "
+             "vit_mae, aimv2: the code of transformers 5.x, which swaps the halves: real weights need mae; diffusers: "
+             "get_2d_sincos_pos_embed (PixArt, SD3); timm: build_sincos2d_pos_embed; multidim: PositionalEncoding2D; "
+             "rt_detr: RT-DETR and D-FINE in transformers 5.x; rt_detr_legacy: the same in transformers 4.56; "
+             "tensor2tensor: add_timing_signal_nd" },
     { PE_INT(sinusoidal_2d, height), .flags = PE_REQUIRED, .max = PE_GRID_SIZE, .doc = "rows of the grid" },
     { PE_INT(sinusoidal_2d, width), .flags = PE_REQUIRED, .max = PE_GRID_SIZE, .doc = "columns of the grid" },
     PE_GRID_ROWS(sinusoidal_2d, form),

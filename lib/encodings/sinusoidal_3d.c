@@ -41,7 +41,8 @@ static const posenc_param rows[] = {
       .doc = "the conventions of a known implementation: sets the defaults of layout, odd_dim, freq_form, compute_dtype, "
              "grid_dtype, downscale_freq_shift and the timescales; given parameters win. diffusers is of the form with "
              "temporal_size, "
-             "the others are of the form with sizes" },
+             "the others are of the form with sizes. diffusers: get_3d_sincos_pos_embed (CogVideoX); multidim: "
+             "PositionalEncoding3D; tensor2tensor: add_timing_signal_nd" },
     { PE_REALS(sinusoidal_3d, sizes), .flags = PE_OPTIONAL, .max = PE_GRID_SIZE,
       .doc = "points of each axis, 1 to 7 axes, the slowest first; or temporal_size and spatial_size" },
     { PE_REALS(sinusoidal_3d, spatial_size), .flags = PE_OPTIONAL, .max = PE_GRID_SIZE,

@@ -18,6 +18,7 @@ extern const posenc_encoding pe_timestep;
 
 typedef struct timestep {
     posenc_given given;
+    int preset;
     posenc_reals timesteps;
     int64_t embedding_dim;
     bool flip_sin_to_cos;
@@ -25,7 +26,14 @@ typedef struct timestep {
     int compute_dtype;
 } timestep;
 
+enum { DDPM, STABLE_DIFFUSION };
+static const char *const preset_names[] = { "ddpm", "stable_diffusion", NULL };
+
 static const posenc_param rows[] = {
+    { PE_ENUM(timestep, preset), .flags = PE_OPTIONAL, .names = preset_names,
+      .doc = "the conventions of a known implementation, as diffusers computes them; given parameters win. ddpm: sines "
+             "first, downscale_freq_shift=1, compute_dtype=float32; stable_diffusion: SD, SDXL, DiT, latent diffusion: "
+             "flip_sin_to_cos=true, downscale_freq_shift=0, compute_dtype=float32" },
     { PE_REALS(timestep, timesteps), .flags = PE_REQUIRED, .min = -0x1p53, .max = 0x1p53,
       .doc = "one row each: integers or fractions, also negative" },
     { PE_INT(timestep, embedding_dim), .flags = PE_REQUIRED, .min = 1, .max = 1048576,
@@ -63,9 +71,25 @@ static pe_sines sines(const timestep *p)
     };
 }
 
+/* A preset becomes the values it stands for and leaves no trace, so that either spelling has the same digest. */
+static void apply_preset(posenc_request *r)
+{
+    timestep *p = r->params;
+    if (!pe_given(r, "preset"))
+        return;
+    pe_mark(r, "preset", false);
+    if (!pe_given(r, "flip_sin_to_cos"))
+        p->flip_sin_to_cos = p->preset == STABLE_DIFFUSION;
+    if (!pe_given(r, "downscale_freq_shift"))
+        p->downscale_freq_shift = p->preset == DDPM;
+    if (!pe_given(r, "compute_dtype"))
+        p->compute_dtype = PE_COMPUTE_FLOAT32;
+}
+
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
     const timestep *p = r->params;
+    apply_preset(r);
     const pe_sines s = sines(p);
     pe_sines_check(&s, "max_period", p->max_period, 53, err);
     return err->status;

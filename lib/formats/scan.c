@@ -12,6 +12,7 @@
 typedef struct checker {
     const char *p, *end;
     const char *why; /* what is wrong at p */
+    const char *key; /* of the outermost object, the last one seen; NULL: none */
 } checker;
 
 static bool refuse(checker *c, const char *why)
@@ -185,9 +186,11 @@ static bool check_scalar(checker *c)
     return refuse(c, "no value");
 }
 
-static bool check_key(checker *c)
+static bool check_key(checker *c, bool outer)
 {
     check_space(c);
+    if (outer)
+        c->key = c->p;
     if (c->p == c->end || *c->p != '"')
         return refuse(c, "no key in double quotes");
     if (!check_string(c))
@@ -219,7 +222,7 @@ static bool check_document(checker *c)
             if (done) {
                 depth--;
                 c->p++;
-            } else if (open[depth - 1] == '{' && !check_key(c)) {
+            } else if (open[depth - 1] == '{' && !check_key(c, depth == 1)) {
                 return false;
             }
         } else if (!check_scalar(c)) {
@@ -237,7 +240,7 @@ static bool check_document(checker *c)
             }
             if (c->p < c->end && *c->p == ',') {
                 c->p++;
-                if (open[depth - 1] == '{' && !check_key(c))
+                if (open[depth - 1] == '{' && !check_key(c, depth == 1))
                     return false;
                 done = false;
             } else if (c->p < c->end && *c->p == (open[depth - 1] == '{' ? '}' : ']')) {
@@ -252,7 +255,7 @@ static bool check_document(checker *c)
 
 posenc_status pe_json_check(const char *text, size_t n, const char *field, pe_json *out, posenc_error *err)
 {
-    checker c = { n ? text : "", n ? text + n : "", NULL };
+    checker c = { .p = n ? text : "", .end = n ? text + n : "" };
     const char *start = c.p;
     if (check_document(&c)) {
         while (is_space(*start))
@@ -269,6 +272,14 @@ posenc_status pe_json_check(const char *text, size_t n, const char *field, pe_js
     for (size_t i = 0; i < 24 && c.p + i < c.end; i++)
         near.s[i] = c.p[i] >= ' ' && c.p[i] <= '~' ? c.p[i] : '?';
     bool deep = c.why == too_deep;
+    if (!strncmp(near.s, "NaN", 3) || !strncmp(near.s, "Infinity", 8)) { /* what Python's json writes: say where */
+        char name[64];
+        const size_t size = c.key ? strcspn(c.key + 1, "\"") : 0;
+        snprintf(name, sizeof name, "%.*s", size < sizeof name ? (int)size : 63, size ? c.key + 1 : field);
+        near.s[near.s[0] == 'N' ? 3 : 8] = 0;
+        return posenc_fail(err, PE_INVALID, "INVALID_JSON", size ? name : field, near.s,
+                           "a finite number (line %zu, column %zu): JSON has no NaN and no Infinity", line, column);
+    }
     return posenc_fail(err, deep ? PE_LIMIT : PE_INVALID, deep ? "LIMIT_EXCEEDED" : "INVALID_JSON", field, near.s,
                        "well-formed JSON of at most %d levels: line %zu, column %zu has %s", PE_JSON_DEPTH, line, column,
                        c.why);

@@ -63,22 +63,21 @@ static bool take_names(pe_asked *a, const char *path_template, const pe_span *sp
     return true;
 }
 
-/* A path that would be a route if it ended in a container. */
-static bool refuse_extension(pe_exchange *x)
+/* What a path lacks that would be a route if it ended in a container. */
+static bool lacks_extension(const pe_exchange *x, char *words, size_t size)
 {
-    char path[160], words[160];
+    char path[160];
     pe_span span[3];
     pe_asked a;
-    if (snprintf(path, sizeof path, "%.140s.json", x->path) > 145)
+    if (snprintf(path, sizeof path, "%.140s.json", x->path) > 144)
         return false;
     for (size_t i = 0; i < NROUTES; i++) {
-        const int n = strstr(routes[i].path, ".{ext}") ? pe_path_match(routes[i].path, path, span, 3) : -1;
-        if (n < 0 || !served_here(x, &routes[i]) || !take_names(&a, routes[i].path, span, n))
+        const pe_route *r = &routes[i];
+        const int n = strstr(r->path, ".{ext}") ? pe_path_match(r->path, path, span, 3) : -1;
+        if (n < 0 || !served_here(x, r) || !take_names(&a, r->path, span, n))
             continue;
-        snprintf(words, sizeof words, "%s%.90s followed by %s", routes[i].methods & PE_GET ? "" : "POST to ", x->path,
-                 strstr(routes[i].path, "resolve") ? ".json .npz or .safetensors"
-                                                   : ".json .npy .npz .safetensors .bin or .csv");
-        pe_refuse(x, 404, "NOT_FOUND", "MISSING_EXTENSION", "path", x->path, words);
+        snprintf(words, size, "%s%.80s followed by %s", r->methods & PE_GET ? "" : "POST to ", x->path,
+                 strstr(r->path, "resolve") ? ".json .npz or .safetensors" : ".json .npy .npz .safetensors .bin or .csv");
         return true;
     }
     return false;
@@ -87,8 +86,11 @@ static bool refuse_extension(pe_exchange *x)
 static void refuse_path(pe_exchange *x)
 {
     bool plain = pe_path_plain(x->path);
-    if (plain && refuse_extension(x))
+    char words[160];
+    if (plain && lacks_extension(x, words, sizeof words)) {
+        pe_refuse(x, 404, "NOT_FOUND", "MISSING_EXTENSION", "path", x->path, words);
         return;
+    }
     pe_refuse(x, plain ? 404 : 400, plain ? "NOT_FOUND" : "INVALID_ARGUMENT", plain ? "UNKNOWN_ROUTE" : "INVALID_PATH",
               "path", x->path,
               plain ? "a path that GET / lists" : "segments of letters, digits, - . _ ~, none of them empty, . or ..");
@@ -98,7 +100,10 @@ static void refuse_method(pe_exchange *x, unsigned methods)
 {
     snprintf(x->allow, sizeof x->allow, "%s%s%s", methods & PE_GET ? "GET, HEAD" : "",
              (methods & (PE_GET | PE_POST)) == (PE_GET | PE_POST) ? ", " : "", methods & PE_POST ? "POST" : "");
-    pe_refuse(x, 405, "INVALID_ARGUMENT", "METHOD_NOT_ALLOWED", "method", x->method_name, x->allow);
+    char lacks[160], words[256];
+    const bool container = x->method == PE_POST && lacks_extension(x, lacks, sizeof lacks);
+    snprintf(words, sizeof words, "%s%s%s", x->allow, container ? "; or " : "", container ? lacks : "");
+    pe_refuse(x, 405, "INVALID_ARGUMENT", "METHOD_NOT_ALLOWED", "method", x->method_name, words);
 }
 
 static const char *output_at(const void *list, size_t i) { return ((const posenc_output *)list)[i].name; }
@@ -197,14 +202,13 @@ static enum MHD_Result list_page(pe_exchange *x)
 
 static enum MHD_Result encoding_page(pe_exchange *x)
 {
-    if (x->query && x->query[0]) { /* the description has no parameters: the container was forgotten */
-        char words[160];
-        snprintf(words, sizeof words,
-                 "/v1/encodings/%.64s followed by .json .npy .npz .safetensors .bin or .csv, then the query",
-                 x->asked.encoding);
+    char words[160];
+    if (x->query && x->query[0] && lacks_extension(x, words, sizeof words)) { /* the description has no parameters */
         pe_refuse(x, 400, "INVALID_ARGUMENT", "MISSING_EXTENSION", "path", x->path, words);
         return pe_answer_error(x);
     }
+    if (pe_refuse_query(x))
+        return pe_answer_error(x);
     return pe_answer_page(x, pe_http_page(x->http, posenc_encoding_named(x->asked.encoding)));
 }
 

@@ -122,8 +122,7 @@ def t5(xp, table, n):
         rel = np.arange(n)[None, :] - np.arange(n)[:, None]
         out = (rel > 0) * 16
         a = np.abs(rel)
-        with np.errstate(divide="ignore"):
-            far = 8 + (np.log(a / 8) / math.log(128 / 8) * 8).astype(np.int64)
+        far = 8 + (np.log(np.maximum(a, 1) / 8) / math.log(128 / 8) * 8).astype(np.int64)   # 0 is near
         out = out + np.where(a < 8, a, np.minimum(far, 15))
         return table[out].transpose(2, 0, 1)
     rel = torch.arange(n)[None, :] - torch.arange(n)[:, None]

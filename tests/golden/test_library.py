@@ -20,7 +20,16 @@ def listed():
     return {line[2:-1] for line in lines if line.startswith("X(")}
 
 
+def build():
+    """Brings the program that asks the library up to date: the variant is the folder's name."""
+    variant = BUILD.name if BUILD.name in ("release", "debug", "asan", "tsan", "cov") else "release"
+    make = ["make", "--no-print-directory", f"VARIANT={variant}", f"O={os.path.relpath(BUILD, HERE.parents[1])}", "encode"]
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
+    subprocess.run(make, cwd=HERE.parents[1], env=env, capture_output=True, check=True)
+
+
 def test_library(tmp_path):
+    build()
     asked = [(HERE / f, c) for f in ("sequence", "graph") for c in compare.cases(HERE / f) if c["encoding"] in listed()]
     orders, files = "", []
     for i, (folder, case) in enumerate(asked):

@@ -124,6 +124,26 @@ START_TEST(dtypes)
 }
 END_TEST
 
+START_TEST(presets) /* those of sinusoidal; a preset leaves no trace, and what is given wins */
+{
+    expect_same("timestep", "timesteps=1,2&embedding_dim=8&preset=ddpm",
+                "timesteps=1,2&embedding_dim=8&compute_dtype=float32");
+    expect_same("timestep", "timesteps=1,2&embedding_dim=8&preset=stable_diffusion",
+                "timesteps=1,2&embedding_dim=8&flip_sin_to_cos=true&downscale_freq_shift=0&compute_dtype=float32");
+    expect_same("timestep",
+                "timesteps=1,2&embedding_dim=8&preset=stable_diffusion&compute_dtype=float64&flip_sin_to_cos=false",
+                "timesteps=1,2&embedding_dim=8&downscale_freq_shift=0");
+    static const char *const words[] = { "ddpm", "stable_diffusion" };
+    for (size_t i = 0; i < LEN(words); i++) {
+        posenc_answer a = ask("timestep", posenc_text("timesteps=0,1,37&embedding_dim=8&preset=%s", words[i]).s),
+                      b = ask("sinusoidal", posenc_text("positions=0,1,37&embedding_dim=8&preset=%s", words[i]).s);
+        ck_assert_mem_eq(tensor_of(&a, "embedding")->data, tensor_of(&b, "table")->data, 3 * 8 * sizeof(float));
+        posenc_answer_fini(&a);
+        posenc_answer_fini(&b);
+    }
+}
+END_TEST
+
 START_TEST(keys)
 {
     expect_key("timestep", "timesteps=0,0.1,999&embedding_dim=7&compute_dtype=float32&flip_sin_to_cos=true");
@@ -172,6 +192,7 @@ Suite *timestep_suite(void)
     tcase_add_test(t, float32_steps);
     tcase_add_test(t, empty);
     tcase_add_test(t, dtypes);
+    tcase_add_test(t, presets);
     tcase_add_test(t, keys);
     tcase_add_loop_test(t, refusals, 0, (int)LEN(bad));
     tcase_add_test(t, stops);

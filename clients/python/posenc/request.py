@@ -18,7 +18,7 @@ from .safetensors import Array
 Scalar = Union[None, bool, int, float, str, np.generic]
 Param = Union[Scalar, Sequence[Any], Array]
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")  # the server knows the names, and suggests the nearest
 _LONGEST_QUERY = 4096  # servers take targets of 8 KiB, some proxies less
 _LONGEST_JSON = 65536  # numbers; more travel as bytes
 

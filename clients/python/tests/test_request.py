@@ -95,7 +95,7 @@ def test_refused(params: Dict[str, Any], graph: Any) -> None:
         make(params, graph)
 
 
-@pytest.mark.parametrize("name", ["", "Rope", "a/b", "a?b", "a.b", "../x", "a" * 65, "a\n"])
+@pytest.mark.parametrize("name", ["", "a/b", "a?b", "a.b", "../x", "a" * 65, "a\n"])
 def test_bad_names(name: str) -> None:
     with posenc.Client("http://127.0.0.1:9") as client:
         for call in (client.encode, client.explain, client.describe):

@@ -101,6 +101,10 @@ def test_result_by_digest(real: posenc.Client) -> None:
 def test_errors(real: posenc.Client) -> None:
     with pytest.raises(posenc.NotFound, match="sinusoidal"):
         real.encode("sinusoidl")
+    with pytest.raises(posenc.NotFound, match="did you mean rope"):
+        real.encode("Rope", head_dim=4)
+    with pytest.raises(posenc.InvalidArgument, match="did you mean head_dim"):
+        real.encode("rope", HeadDim=4)
     with pytest.raises(posenc.InvalidArgument) as e:
         real.encode("sinusoidal", embeding_dim=4, num_positions=-1)
     assert {v.field for v in e.value.violations} >= {"embeding_dim", "num_positions"} and e.value.request_id
