@@ -172,7 +172,9 @@ static posenc_status gather(field *f, int64_t begin, int64_t n, int64_t first, i
     return st;
 }
 
-/* The factor of a component, or LIMIT where it would not fit the memory there is. */
+static const char instead[] = "a smaller or sparser graph; or anchor_distance, or random_walk with method=probe";
+
+/* The factor of a component, or LIMIT where it would not fit the memory there is or would take too long. */
 static posenc_status factor(pe_ldl *ldl, const pe_laplacian *lap, pe_pace *pace, posenc_error *err)
 {
     posenc_status st = pe_ldl_order(ldl, lap, pace, err);
@@ -180,11 +182,10 @@ static posenc_status factor(pe_ldl *ldl, const pe_laplacian *lap, pe_pace *pace,
         return st;
     const uint64_t bytes = pe_ldl_bytes(lap->c->n, lap->c->ptr[lap->c->n], ldl->entries);
     if (pace->ctx && pace->ctx->memory_limit && bytes > pace->ctx->memory_limit)
-        return posenc_fail(
-            err, PE_LIMIT, "LIMIT_EXCEEDED", "graph", posenc_text("%llu bytes of work space", (unsigned long long)bytes).s,
-            "at most %llu bytes (setting memory): a smaller or sparser graph", (unsigned long long)pace->ctx->memory_limit);
-    st = pe_check_time(2 * ldl->products + solve_ns((double)lap->c->n, ldl->entries), "graph",
-                       "a smaller or sparser graph; or anchor_distance, or random_walk with method=probe", err);
+        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph",
+                           posenc_text("%llu bytes of work space", (unsigned long long)bytes).s, "at most %llu bytes: %s",
+                           (unsigned long long)pace->ctx->memory_limit, instead);
+    st = pe_check_time(2 * ldl->products + solve_ns((double)lap->c->n, ldl->entries), "graph", instead, err);
     return st ? st : pe_ldl_factor(ldl, pace, err);
 }
 

@@ -96,12 +96,12 @@ static double terms(double tau) { return ceil(40 + 9.2 * sqrt(tau) + (tau < 400 
 static double dense_ns(double n, double times) { return n * n * n + 128 * n * n + times * n * (n + 400); }
 static double expansion_ns(double n, double arcs, double degree, double times)
 {
-    return n * degree * (0.2 * (arcs + 3 * n) + 2 * times);
+    return n * degree * (0.1 * (arcs + 3 * n) + times);
 }
 
 static bool dense(double n, double arcs, double degree, double times)
 {
-    return n <= 256 || (n <= DENSE_ROWS && dense_ns(n, times) < 8 * expansion_ns(n, arcs, degree, times));
+    return n <= 256 || (n <= DENSE_ROWS && dense_ns(n, times) < 16 * expansion_ns(n, arcs, degree, times));
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)

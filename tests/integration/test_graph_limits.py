@@ -163,34 +163,55 @@ WIDE = [("laplacian", {"k": 8}), ("laplacian", {"k": 8, "normalization": "none"}
         ("double_radius_node_labeling", {"src": 0, "dst": 1})]
 
 
-def answered_or_limited(server, batch, encoding, params, seconds):
-    """Finishes in time, or refuses at once as a LIMIT that names another way."""
-    t = time.monotonic()
+# of those, what no exact way answers at that size
+TOO_LONG = {("random_walk", ""): "method=probe", ("personalized_pagerank", "diag"): "eps", ("personalized_pagerank", "topk"): "eps",
+            ("heat_kernel", ""): "method=probe", ("electrostatic", ""): "method=probe"}
+
+
+def refused_as_too_long(encoding, params):
+    return None if "eps" in params or params.get("method") else TOO_LONG.get((encoding, params.get("output", "")))
+
+
+def processor(server):
+    """[s] of processor time that the daemon has used: the machine may be busy with other things."""
+    f = open(f"/proc/{server.pid}/stat").read().rsplit(")", 1)[1].split()
+    return (int(f[11]) + int(f[12])) / 100
+
+
+def check_wide(server, batch, encoding, params, seconds, instead):
+    """Answered in time; or refused at once, as a LIMIT that names the other way `instead`."""
+    began = processor(server)
     try:
-        answer = ask(server, encoding, batch, dtype="float32", timeout=2 * seconds, **params)
+        answer = ask(server, encoding, batch, dtype="float32", timeout=1200, **params)
         assert next(iter(answer.values())).shape[0] in (batch.n, 1, 2) and not answer["status"].any()
         word = "answered"
+        assert not instead
     except urllib.error.HTTPError as e:
         error = json.loads(e.read())["errors"][0]
-        assert e.code == 400 and error["reason"] == "LIMIT_EXCEEDED" and error["allowed"], error
-        word = f"LIMIT {error['field']}: {error['value']}: {error['allowed']}"
-    took = time.monotonic() - t
+        assert e.code == 400 and error["reason"] == "LIMIT_EXCEEDED" and instead and instead in error["allowed"], error
+        word = f"{error['field']}: {error['value']}, allowed: {error['allowed']}"
+    took = processor(server) - began
     print(f"{encoding} {params}: {took:.1f} s, peak {peak(server) / 2**30:.2f} GiB, {word}")
-    assert took < seconds and (word == "answered" or took < 10)
-    return word
+    assert took < (20 if instead else seconds) and peak(server) < 4 << 30
 
 
-@pytest.mark.parametrize("encoding,params", WIDE)
+@pytest.mark.parametrize("encoding,params", [f for f in WIDE if not refused_as_too_long(*f)])
 def test_ten_thousand_nodes(start_server, encoding, params):
-    """10^4 nodes, 10^5 edges, half a gigabyte."""
-    answered_or_limited(start_server("--memory-budget", "1GiB"), random_graph(10**4, 10**5), encoding, params, 30)
+    """10^4 nodes, 10^5 edges."""
+    check_wide(start_server("--memory-budget", "1GiB"), random_graph(10**4, 10**5), encoding, params, 20, None)
+
+
+@pytest.mark.parametrize("encoding,params", [f for f in WIDE if refused_as_too_long(*f)])
+def test_what_would_take_too_long(start_server, encoding, params):
+    """10^5 nodes, 10^6 edges: an estimate in minutes, and what to ask instead."""
+    server = start_server("--memory-budget", "4GiB", "--deadline-ms", "600000")
+    check_wide(server, random_graph(10**5, 10**6), encoding, params, 20, refused_as_too_long(encoding, params))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hubs", [False, True])
-@pytest.mark.parametrize("encoding,params", WIDE)
+@pytest.mark.parametrize("encoding,params", [f for f in WIDE if not refused_as_too_long(*f)])
 def test_hundred_thousand_nodes(start_server, encoding, params, hubs):
-    """10^5 nodes, 10^6 edges, 4 GiB, two minutes."""
-    server = start_server("--memory-budget", "4GiB", "--deadline-ms", "600000")
-    answered_or_limited(server, random_graph(10**5, 10**6, hubs), encoding, params, 120)
-    assert peak(server) < 4 << 30
+    """10^5 nodes, 10^6 edges, with 4 GiB and two minutes of a core."""
+    server = start_server("--memory-budget", "4GiB", "--deadline-ms", "1200000")
+    check_wide(server, random_graph(10**5, 10**6, hubs), encoding, params, 120, None)
