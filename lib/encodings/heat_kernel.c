@@ -14,6 +14,7 @@
  * Source: GraphGPS graphgps/transform/posenc_stats.py, get_heat_kernels_diag: normalization=none, exclude_zero=true, where
  * "zero" is below 1e-8 in float32. */
 #include "core/elementary.h"
+#include "core/exact.h"
 #include "graph/batch.h"
 #include "graph/spectrum.h"
 #include "graph/store.h"
@@ -104,6 +105,40 @@ static bool dense(double n, double arcs, double degree, double times)
     return n <= 256 || (n <= DENSE_ROWS && dense_ns(n, times) < 16 * expansion_ns(n, arcs, degree, times));
 }
 
+/* The largest weighted degree of graph i, and the largest number of arcs at a node; the sums where there is no memory. */
+static void largest_degrees(const posenc_graph *g, int64_t i, double *weight, double *count)
+{
+    const int64_t first = g->ptr[i], n = g->ptr[i + 1] - first, m = g->arc_ptr[i + 1] - g->arc_ptr[i];
+    double *sum = n <= 8 * m + 1024 ? calloc((size_t)(2 * n + 1), sizeof *sum) : NULL;
+    double all = 0;
+    *weight = *count = 0;
+    for (int64_t a = g->arc_ptr[i]; a < g->arc_ptr[i + 1]; a++) {
+        const double w = g->weight ? fabs(g->weight[a]) : 1;
+        const int64_t u = g->source[a] - first, v = g->target[a] - first;
+        all += w;
+        if (!sum)
+            continue;
+        sum[2 * u] += w;
+        sum[2 * v] += w;
+        *weight = pe_max(*weight, pe_max(sum[2 * u], sum[2 * v]));
+        *count = pe_max(*count, pe_max(++sum[2 * u + 1], ++sum[2 * v + 1]));
+    }
+    if (!sum) {
+        *weight = all;
+        *count = 2 * (double)m;
+    }
+    free(sum);
+}
+
+/* Rows of the largest component that could be solved densely. */
+static double dense_rows(double n, double arcs, double count, double degree, double times)
+{
+    double side = n < DENSE_ROWS ? n : DENSE_ROWS;
+    while (side > 256 && !dense(side, side * count < arcs ? side * count : arcs, degree, times))
+        side = pe_max(side * 0.95, 256);
+    return ceil(side);
+}
+
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const heat_kernel *p = r->params;
@@ -112,15 +147,15 @@ static void cost(const posenc_request *r, posenc_cost *out)
     *out = (posenc_cost){ .ns = 500 };
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const double n = (double)(g->ptr[i + 1] - g->ptr[i]), arcs = 2 * (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
-        const double bound = p->normalization == PE_LAPLACIAN_NONE ? 4 * arcs / (n + 1) + 4 : 2;
-        double degree = terms(longest(p) * bound / 2);
-        degree = degree < MOST_DEGREE ? degree : MOST_DEGREE;
-        const bool whole = dense(n, arcs, degree, times);
+        double weight, count;
+        largest_degrees(g, i, &weight, &count);
+        const double bound = p->normalization == PE_LAPLACIAN_NONE ? 2 * weight : 2;
+        const double full = terms(longest(p) * bound / 2), degree = full < MOST_DEGREE ? full : MOST_DEGREE;
+        const bool whole = dense(n, arcs, full, times);
         out->ns += 5000 + 60 * arcs + (300 + 30 * times) * n;
         out->ns += whole ? dense_ns(n, times) : expansion_ns(n, arcs, degree, times);
-        const uint64_t nodes = (uint64_t)n;
-        uint64_t scratch = (whole ? 24 * nodes * nodes : 0) + 600 * nodes + 80 * (uint64_t)arcs +
-                           8 * p->kernel_times.n * (MOST_DEGREE + 40);
+        const uint64_t nodes = (uint64_t)n, side = (uint64_t)dense_rows(n, arcs, count, full, times);
+        uint64_t scratch = 24 * side * side + 600 * nodes + 80 * (uint64_t)arcs + 8 * p->kernel_times.n * (MOST_DEGREE + 40);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }

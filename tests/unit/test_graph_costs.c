@@ -116,6 +116,22 @@ START_TEST(no_nodes_no_work)
 }
 END_TEST
 
+/* A hub makes the bound of the eigenvalues large, and all eigenpairs the cheaper way: their memory is told. */
+START_TEST(memory_of_a_star)
+{
+    enum { LEAVES = 1000 };
+    graph *g = star(LEAVES + 1);
+    posenc_arena *a = posenc_arena_new(1 << 24);
+    posenc_request r;
+    posenc_error err = { 0 };
+    ck_assert(!posenc_request_init(&r, "heat_kernel", a, &err) && !posenc_request_parse(&r, "kernel_times=1", &err));
+    ck_assert(!posenc_graph_build(&g->e, a, &r.graph, &err) && !posenc_resolve(&r, &err));
+    ck_assert_uint_ge(r.cost.scratch, 16 * LEAVES * LEAVES);
+    posenc_arena_free(a);
+    free(g);
+}
+END_TEST
+
 Suite *graph_costs_suite(void)
 {
     Suite *s = suite_create("graph_costs");
@@ -123,6 +139,7 @@ Suite *graph_costs_suite(void)
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, near_what_was_measured, 0, (int)PE_LEN(measured));
     tcase_add_loop_test(c, no_nodes_no_work, 0, (int)PE_LEN(extremes));
+    tcase_add_test(c, memory_of_a_star);
     suite_add_tcase(s, c);
     return s;
 }
