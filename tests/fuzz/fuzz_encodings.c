@@ -492,14 +492,14 @@ static void same_alone(const query *q, const drawing *d, const char *asked, cons
     posenc_result batch, alone[GRAPHS];
     void *memory[GRAPHS + 1] = { 0 };
     posenc_request one[GRAPHS];
-    drawing part;
+    drawing member;
     query mine = *q;
     const int64_t graphs = d->edges.ngraphs;
     bool told = strstr(asked, "sources=") || strstr(asked, "labels="); /* these speak of nodes of the whole batch */
     for (int64_t g = 0; g < graphs && !told; g++) {
         posenc_error err = { 0 };
-        cut(d, g, &part);
-        must(!posenc_graph_build(&part.edges, q->arena, &mine.graph, &err));
+        cut(d, g, &member);
+        must(!posenc_graph_build(&member.edges, q->arena, &mine.graph, &err));
         told = ask(&one[g], &mine, asked, &err) || one[g].cost.ns > LONGEST || one[g].cost.scratch > SCRATCH;
     }
     if (told)
