@@ -161,6 +161,32 @@ def swin(w):
     return r[..., 0] * (2 * w - 1) + r[..., 1]
 
 
+def molecules():
+    """The batch of tests/data/mol_hiv_1k.npz as a request, and the same as dense Laplacians made and decomposed one by one."""
+    d = np.load(Path(__file__).resolve().parents[1] / "data/mol_hiv_1k.npz")
+    e, ptr = d["edge_index"], d["ptr"]
+    owner = np.searchsorted(ptr, e[0], side="right") - 1
+    each = [(int(ptr[g + 1] - ptr[g]), e[:, owner == g] - ptr[g]) for g in range(len(ptr) - 1)]
+    graph = {"num_nodes": int(ptr[-1]), "edge_index": e.tolist(), "ptr": ptr.tolist()}
+
+    def vectors():
+        for n, (u, v) in each:
+            a = np.zeros((n, n))
+            a[u, v] = a[v, u] = 1
+            r = 1 / np.sqrt(np.maximum(a.sum(1), 1))
+            np.linalg.eigh(np.eye(n) - r[:, None] * a * r)
+
+    def walks():
+        for n, (u, v) in each:
+            a = np.zeros((n, n))
+            a[u, v] = a[v, u] = 1
+            p, q = a / np.maximum(a.sum(1, keepdims=True), 1), np.eye(n)
+            for _ in range(20):
+                q = q @ p
+                q.diagonal().copy()
+    return graph, vectors, walks
+
+
 def rows():
     """family, what, encoding, body, NumPy's function or None, torch's function or None"""
     t = RNG.uniform(0, 1000, 4096).astype(np.float32)
@@ -186,6 +212,9 @@ def rows():
     yield "relative", "t5_bias 16 x 1024 x 1024", "t5_bias", {"table": tensor(bias), "query_length": 1024, "key_length": 1024, "num_buckets": 32, "max_distance": 128, "bidirectional": True}, lambda: t5(np, bias, 1024), lambda: t5(torch, bias, 1024)
     yield "relative", "kerple log 16 x 1024 x 1024", "kerple", {"variant": "log", "p": [1.5] * 16, "a": [0.5] * 16, "query_length": 1024, "key_length": 1024}, lambda: kerple(np, 16, 1024), lambda: kerple(torch, 16, 1024)
     yield "relative", "swin_relative_position_index 16 x 16", "swin_relative_position_index", {"window_size": [16, 16]}, lambda: swin(16), None
+    graph, vectors, walks = molecules()
+    yield "graph", "laplacian k=8, 1,000 molecules", "laplacian", {"k": 8, "graph": graph}, vectors, None
+    yield "graph", "random_walk 20 steps, 1,000 molecules", "random_walk", {"walk_length": 20, "graph": graph}, walks, None
     yield "use", "combine add, match_rms, 8 x 512 x 768", "combine", {"embedding": tensor(emb), "encoding": tensor(enc), "match_rms": True}, lambda: emb + enc * (np.sqrt((emb * emb).mean()) / np.sqrt((enc * enc).mean())), lambda: torch.from_numpy(emb) + torch.from_numpy(enc) * (torch.from_numpy(emb).pow(2).mean().sqrt() / torch.from_numpy(enc).pow(2).mean().sqrt())
 
 
