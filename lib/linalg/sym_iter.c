@@ -14,7 +14,8 @@ enum {
     MOST_AT_ONCE = 64, /* pairs that one run looks for; more come in several runs */
     BEYOND = 8,        /* the filter's edge is the estimate of this eigenvalue after the wanted ones */
     RESTARTS = 300,
-    COUNT_COST = 128 /* inertia is the proof while factoring takes fewer products per entry of L */
+    FALL_BACK = 4096, /* rows up to which auto turns to the dense solver when the others do not converge */
+    COUNT_COST = 128  /* inertia is the proof while factoring takes fewer products per entry of L */
 };
 
 /* One call of pe_component_pairs. */
@@ -549,10 +550,23 @@ posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t ma
         return st;
     j.tolerance = tol * j.lap.scale;
     j.relative = tol * 1e-2 > 1e-14 ? tol * 1e-2 : 1e-14;
-    if (solver == PE_SOLVER_DENSE || is_dense(c->n, j.want))
+    const bool dense_too = solver == PE_SOLVER_AUTO && c->n <= FALL_BACK && fits(&j, dense_bytes(c->n, c->ptr[c->n]));
+    if (solver == PE_SOLVER_DENSE || is_dense(c->n, j.want)) {
         st = solve_dense(&j, out);
-    else
+    } else {
+        posenc_error first = { 0 };
+        if (dense_too)
+            j.err = &first;
         st = solve_iterative(&j, solver, out);
+        j.err = err;
+        if (st == PE_NO_CONVERGENCE && dense_too) { /* weights of very different sizes: the dense way minds them less */
+            pe_pairs_fini(out);
+            *out = (pe_pairs){ 0 };
+            st = solve_dense(&j, out);
+        } else if (st && dense_too && err) {
+            *err = first;
+        }
+    }
     pe_laplacian_fini(&j.lap);
     if (st)
         pe_pairs_fini(out);
