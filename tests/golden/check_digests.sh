@@ -30,7 +30,7 @@ wide()
     make -s O=build/wide-"${name// /-}" "$@" digests && run "$name" build/wide-"${name// /-}"/digests || rc=1
 }
 wide "gcc -O3 AVX2" "avx2 fma" FLAGS.release="-O3 -mavx2 -mfma"
-wide "clang -O3 AVX-512" "avx512f avx512dq avx512vl" CC=clang FLAGS.release="-O3 -mavx512f -mavx512dq -mavx512vl -mfma"
+wide "clang -O3 AVX-512" "avx512f avx512dq avx512vl avx512bw" CC=clang FLAGS.release="-O3 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma"
 if root=$(tests/tools/aarch64-root.sh); then
     libs=$root/usr/lib/aarch64-linux-gnu
     cc="aarch64-linux-gnu-gcc -isystem $root/usr/include -isystem $root/usr/include/aarch64-linux-gnu -L$libs -Wl,-rpath-link,$libs"
