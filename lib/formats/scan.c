@@ -274,7 +274,10 @@ posenc_status pe_json_check(const char *text, size_t n, const char *field, pe_js
     bool deep = c.why == too_deep;
     if (!strncmp(near.s, "NaN", 3) || !strncmp(near.s, "Infinity", 8)) { /* what Python's json writes: say where */
         char name[64];
-        const size_t size = c.key ? strcspn(c.key + 1, "\"") : 0;
+        size_t size = 0; /* of the key, which may not have ended, or not even be one */
+        for (const char *k = c.key;
+             k && *k == '"' && k + 1 + size < c.p && k[1 + size] > ' ' && k[1 + size] <= '~' && k[1 + size] != '"';)
+            size++;
         snprintf(name, sizeof name, "%.*s", size < sizeof name ? (int)size : 63, size ? c.key + 1 : field);
         near.s[near.s[0] == 'N' ? 3 : 8] = 0;
         return posenc_fail(err, PE_INVALID, "INVALID_JSON", size ? name : field, near.s,
