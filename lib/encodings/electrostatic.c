@@ -45,7 +45,8 @@ static const posenc_param rows[] = {
 
 static const posenc_output outputs[] = {
     { "encoding", "[num_nodes, 10]",
-      "min, max, mean, std of the potential of a charge here; the same of the potentials here; means over neighbours",
+      "min, max, mean, sample std (n - 1) of the potential of a charge here; the same of the potentials here; means over "
+      "neighbours",
       NULL },
     PE_STATUS_OUTPUT,
 };
@@ -346,7 +347,7 @@ const posenc_encoding pe_electrostatic = {
     .family = "graph",
     .title = "Electrostatic potentials",
     .source = "GraphGPS get_electrostatic_function_encoding (ElstaticSE)",
-    .formula = "V_ij = (L^+)_ij - (L^+)_jj, L = D - A; columns 0-3: min, max, mean, std over i of V_ij (node j);\n"
+    .formula = "V_ij = (L^+)_ij - (L^+)_jj, L = D - A; columns 0-3: min, max, mean, sample std over i of V_ij (node j);\n"
                "4-7: over j (node i); 8: sum_i (D^-1 A)_ij V_ij (node j); 9: sum_j (D^-1 A)_ij V_ij (node i)",
     .example = "dtype=float64",
     .revision = 1,

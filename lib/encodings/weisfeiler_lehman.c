@@ -78,6 +78,8 @@ static const posenc_output outputs[] = {
 /* ---- rules ---- */
 
 /* max_iter is folded into rounds, so that both spellings are one request. */
+static void cost(const posenc_request *r, posenc_cost *out);
+
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
     weisfeiler_lehman *p = r->params;
@@ -95,6 +97,12 @@ static posenc_status check(posenc_request *r, posenc_error *err)
                                              posenc_text("[num_nodes] = [%lld]", (long long)r->graph->nodes).s, err))
         pe_tensor_integers(&p->labels, -9007199254740992.0, 9007199254740992.0, "a whole number, at most 2^53 in magnitude",
                            err);
+    if (!err->n) {
+        posenc_cost c;
+        cost(r, &c);
+        st = pe_check_time(c.ns, "rounds", "fewer rounds; or stop_when_stable=true, which ends where no colour divides",
+                           err);
+    }
     return st;
 }
 

@@ -4,6 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 
+/* "1,2,3" as "[1,2,3]": a list of numbers is a tensor of one axis, whichever way it is typed. NULL: no memory. */
+static const char *in_brackets(posenc_arena *a, const char *value, size_t *n)
+{
+    const bool list = *n > 0 && (value[0] == '-' || (value[0] >= '0' && value[0] <= '9')) && memchr(value, ',', *n);
+    char *s = list ? posenc_alloc(a, *n + 2) : NULL;
+    if (!list)
+        return value;
+    if (s) {
+        s[0] = '[';
+        memcpy(s + 1, value, *n);
+        s[*n + 1] = ']';
+        *n += 2;
+    }
+    return s;
+}
+
 posenc_status posenc_request_set(posenc_request *r, const char *name, const char *value, size_t n, posenc_error *err)
 {
     const pe_place to = pe_place_of(r, name);
@@ -12,6 +28,8 @@ posenc_status posenc_request_set(posenc_request *r, const char *name, const char
         return posenc_unknown(&r->encoding->table, &posenc_common_table, name, err);
     if (to.row->kind != PE_T_TENSOR)
         return posenc_set_text(to.table, to.row, to.params, value, n, r->arena, err);
+    if (!(value = in_brackets(r->arena, value, &n)))
+        return pe_no_memory(name, err);
     posenc_status st = pe_read_tensor_text(value, n, to.row->name, r->arena, &t, err);
     return st ? st : pe_set_tensor(r, &to, &t, err);
 }

@@ -373,11 +373,19 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* A list of numbers is a tensor of one axis, with brackets or without. */
+START_TEST(a_list_without_brackets)
+{
+    expect_same(NAME, "parent=-1,0,0,1&tree_depth=2&tree_width=2", "parent=[-1,0,0,1]&tree_depth=2&tree_width=2");
+}
+END_TEST
+
 Suite *tree_suite(void)
 {
     Suite *s = suite_create(NAME);
     TCase *t = tcase_create(NAME);
     tcase_set_timeout(t, 60);
+    tcase_add_test(t, a_list_without_brackets);
     tcase_add_loop_test(t, numbers_and_codes, 0, (int)LEN(trees));
     tcase_add_test(t, empty_forest);
     tcase_add_test(t, decays);
