@@ -21,6 +21,7 @@
  * No matrix of n^2 numbers is ever held.
  *
  * Source: GraphGPS graphgps/transform/posenc_stats.py, get_electrostatic_function_encoding (ElstaticSE). */
+#include "core/exact.h"
 #include "graph/batch.h"
 #include "graph/spectrum.h"
 #include "graph/store.h"
@@ -108,9 +109,6 @@ typedef struct field {
     sums *v; /* (n) by place */
 } field;
 
-static double larger(double a, double b) { return a > b ? a : b; }
-static double smaller(double a, double b) { return a < b ? a : b; }
-
 /* y = L^+ of the unit vectors at places first .. first + count - 1 of a component, from its grounded inverse between two
  * projections. */
 static posenc_status columns(field *f, pe_ldl *ldl, int64_t first, int64_t count, double *x, double *y)
@@ -150,11 +148,11 @@ static posenc_status gather(field *f, int64_t begin, int64_t n, int64_t first, i
         for (int64_t k = 0; k < count; k++) {
             sums *own = &at[first + k];
             const double e = y[i * PE_WIDTH + k], v = e - own->diagonal;
-            own->least = smaller(own->least, e);
-            own->most = larger(own->most, e);
+            own->least = pe_min(own->least, e);
+            own->most = pe_max(own->most, e);
             own->squares += e * e;
-            at[i].row_least = smaller(at[i].row_least, v);
-            at[i].row_most = larger(at[i].row_most, v);
+            at[i].row_least = pe_min(at[i].row_least, v);
+            at[i].row_most = pe_max(at[i].row_most, v);
             at[i].dot += e * own->diagonal;
         }
         st = pe_pace_add(&f->s.pace, 8 * count);
@@ -240,14 +238,14 @@ static void note(extremes *e, int64_t c, double most, double least)
         e->most[0] = most;
         e->owner[0] = c;
     } else {
-        e->most[1] = larger(e->most[1], most);
+        e->most[1] = pe_max(e->most[1], most);
     }
     if (least < e->least[0]) {
         e->least[1] = e->least[0];
         e->least[0] = least;
         e->owner[1] = c;
     } else {
-        e->least[1] = smaller(e->least[1], least);
+        e->least[1] = pe_min(e->least[1], least);
     }
 }
 
@@ -266,10 +264,10 @@ static posenc_status write(const field *f, int64_t c, const extremes *e, double 
         const sums *v = &f->v[i];
         const double outer_most = -(e->owner[1] == c ? e->least[1] : e->least[0]);
         const double outer_least = -(e->owner[0] == c ? e->most[1] : e->most[0]);
-        const double least = (alone ? v->least : smaller(v->least, 0)) - v->diagonal;
-        const double most = (alone ? v->most : larger(v->most, 0)) - v->diagonal;
-        const double seen_least = alone ? v->row_least : smaller(v->row_least, outer_least);
-        const double seen_most = alone ? v->row_most : larger(v->row_most, outer_most);
+        const double least = (alone ? v->least : pe_min(v->least, 0)) - v->diagonal;
+        const double most = (alone ? v->most : pe_max(v->most, 0)) - v->diagonal;
+        const double seen_least = alone ? v->row_least : pe_min(v->row_least, outer_least);
+        const double seen_most = alone ? v->row_most : pe_max(v->row_most, outer_most);
         const double spread = v->squares - 2 * v->dot + squares;
         double row[COLUMNS] = { least,        most,
                                 -v->diagonal, sqrt(v->squares / count),
@@ -304,8 +302,8 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     for (int64_t c = 0; c < nc && !st; c++) {
         double most = -INFINITY, least = INFINITY;
         for (int64_t i = f.s.begin[c]; i < f.s.begin[c + 1]; i++) {
-            most = larger(most, f.v[i].diagonal);
-            least = smaller(least, f.v[i].diagonal);
+            most = pe_max(most, f.v[i].diagonal);
+            least = pe_min(least, f.v[i].diagonal);
             trace += f.v[i].diagonal;
         }
         note(&e, c, most, least);

@@ -14,6 +14,7 @@
  *
  * Source: DGL laplacian_lambda_max; PyG LaplacianLambdaMax. The bound: Merris 1998, A note on Laplacian graph eigenvalues.
  */
+#include "core/exact.h"
 #include "graph/batch.h"
 #include "graph/spectrum.h"
 #include "graph/store.h"
@@ -84,8 +85,6 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 /* ---- the formula ---- */
 
-static double larger(double a, double b) { return a > b ? a : b; }
-
 /* Whether the edges of component c all join nodes of two colours. colour (n): 0 before, 1 and -1 after. */
 static posenc_status bipartite(pe_spectrum *s, int64_t c, double *colour, int32_t *queue, bool *yes)
 {
@@ -155,7 +154,7 @@ static posenc_status solve(pe_spectrum *s, int64_t c, largest *top, posenc_conte
     if (lap.bound <= top->value)
         goto done;
     if (m->n == 2 && !m->normalized) { /* one edge: 0 and twice its weight */
-        top->value = larger(top->value, m->weight ? 2 * m->weight[0] : 2);
+        top->value = pe_max(top->value, m->weight ? 2 * m->weight[0] : 2);
         goto done;
     }
     weight = malloc((size_t)(m->ptr[m->n] + 1) * sizeof *weight);
@@ -214,7 +213,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     for (int64_t c = 0; c < s.csr.ncomponents && !st && !(p->normalization != PE_LAPLACIAN_NONE && top.value == 2); c++) {
         bool two = false;
         if (s.begin[c + 1] - s.begin[c] == 1)
-            top.value = larger(top.value, s.single[c]);
+            top.value = pe_max(top.value, s.single[c]);
         else if (p->normalization != PE_LAPLACIAN_NONE && !(st = bipartite(&s, c, colour, queue, &two)) && two)
             top.value = 2;
     }

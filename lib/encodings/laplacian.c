@@ -20,7 +20,7 @@
  *
  * Sources: Dwivedi et al. 2020, arXiv:2003.00982, section 3.2; names of parameters from PyG 2.9, DGL and GraphGPS;
  * eigvec_norm is GraphGPS's eigvec_normalizer (graphgps/transform/posenc_stats.py). */
-#include "core/exact.h"
+#include "core/elementary.h"
 #include "graph/batch.h"
 #include "graph/spectrum.h"
 #include "linalg/canonical.h"
@@ -102,9 +102,6 @@ static const posenc_output outputs[] = {
     PE_STATUS_OUTPUT,
 };
 
-static double larger(double a, double b) { return a > b ? a : b; }
-static double smaller(double a, double b) { return a < b ? a : b; }
-
 /* ---- check, shape, cost ---- */
 
 /* max_freqs is folded into k and skip, so that both spellings are one request with one digest. */
@@ -167,13 +164,13 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
  * rest with n and arcs, faster where factors fill up. Isolated nodes never reach a solver. */
 static double solver_ns(const laplacian *p, double n, double m, double k)
 {
-    double touched = smaller(n, 2 * m), dense = n * n * n + 128 * n * n;
+    double touched = pe_min(n, 2 * m), dense = n * n * n + 128 * n * n;
     if (p->solver == PE_SOLVER_DENSE)
-        return dense * smaller(touched / larger(n, 1), 1);
-    if (n <= 128 || n < 2 * k + 2 * smaller(k, 64) + 97) /* as pe_component_pairs chooses */
+        return dense * pe_min(touched / pe_max(n, 1), 1);
+    if (n <= 128 || n < 2 * k + 2 * pe_min(k, 64) + 97) /* as pe_component_pairs chooses */
         return dense;
-    double fill = smaller(larger(sqrt(touched / 20000), 1), 2.2) * (m < n ? 1.5 : 1);
-    return smaller(dense, 8000 * (touched + smaller(m, 8 * touched)) * fill * (1 + k / 32) + 6.3 * touched * k * k);
+    double fill = pe_min(pe_max(sqrt(touched / 20000), 1), 2.2) * (m < n ? 1.5 : 1);
+    return pe_min(dense, 8000 * (touched + pe_min(m, 8 * touched)) * fill * (1 + k / 32) + 6.3 * touched * k * k);
 }
 
 /* A batch costs the sum of its graphs and holds the largest. */
@@ -257,7 +254,7 @@ static pe_dd root(pe_dd a)
  * times more for tangents, then atan's series in double-double. */
 static double arc_sine(double y)
 {
-    double s = smaller(fabs(y), 1);
+    double s = pe_min(fabs(y), 1);
     pe_dd one = dd(1), cosine = root(pe_dd_mul(pe_two_sum(1, -s), pe_two_sum(1, s)));
     pe_dd t = pe_dd_div(dd(s), pe_dd_add(one, cosine));
     for (int i = 0; i < 3; i++)
@@ -268,17 +265,6 @@ static double arc_sine(double y)
         sum = pe_dd_add(term, (pe_dd){ -product.hi, -product.lo });
     }
     return copysign(16 * pe_dd_mul(t, sum).hi, y);
-}
-
-/* exp(x), -1 <= x <= 0: Taylor at x / 64 in double-double, squared six times. */
-static double exponential(double x)
-{
-    pe_dd r = dd(x / 64), sum = dd(1);
-    for (int i = 12; i > 0; i--)
-        sum = pe_dd_add(dd(1), pe_dd_mul(pe_dd_div(r, dd(i)), sum));
-    for (int i = 0; i < 6; i++)
-        sum = pe_dd_mul(sum, sum);
-    return sum.hi;
 }
 
 /* Scales a unit column (for rw first D^-1/2, to unit length). lambda is its eigenvalue.
@@ -293,17 +279,17 @@ static posenc_status scale(int norm, double *v, int64_t n, double lambda, pe_pac
     double l1 = 0, max = 0, root_lambda = lambda < 1e-12 ? 1 : sqrt(lambda), by = 1;
     for (int64_t i = 0; i < n && !st && norm != NORM_L2; i++) {
         l1 += fabs(v[i]);
-        max = larger(max, fabs(v[i]));
+        max = pe_max(max, fabs(v[i]));
         st = pe_pace_add(pace, 2);
     }
     switch (norm) {
     case NORM_L2: return PE_OK;
     case NORM_L1: by = l1; break;
     case NORM_MAX: by = max; break;
-    case NORM_WAVELENGTH: by = larger(max, 1e-12) * root_lambda * 2 / 3.14159265358979323846; break;
+    case NORM_WAVELENGTH: by = pe_max(max, 1e-12) * root_lambda * 2 / 3.14159265358979323846; break;
     case NORM_WAVELENGTH_ASIN:
         for (int64_t i = 0; i < n && !st; i++) {
-            v[i] = arc_sine(v[i] / larger(max, 1e-12));
+            v[i] = arc_sine(v[i] / pe_max(max, 1e-12));
             st = pe_pace_add(pace, 1500);
         }
         by = root_lambda;
@@ -311,7 +297,7 @@ static posenc_status scale(int norm, double *v, int64_t n, double lambda, pe_pac
     case NORM_WAVELENGTH_SOFT: {
         double sum = 0, all = 0;
         for (int64_t i = 0; i < n && !st; i++) {
-            double e = exponential(fabs(v[i]) - max);
+            double e = pe_exp(fabs(v[i]) - max);
             sum += e * fabs(v[i]);
             all += e;
             st = pe_pace_add(pace, 500);
@@ -321,7 +307,7 @@ static posenc_status scale(int norm, double *v, int64_t n, double lambda, pe_pac
     }
     }
     for (int64_t i = 0; i < n && !st; i++) {
-        v[i] /= larger(by, 1e-12);
+        v[i] /= pe_max(by, 1e-12);
         st = pe_pace_add(pace, 6);
     }
     return st;
@@ -342,18 +328,6 @@ static posenc_status random_walk_vector(pe_spectrum *s, double *v, int64_t n, in
         st = pe_pace_add(&s->pace, 8);
     }
     return st;
-}
-
-/* One bit of seed, column, nodes and arcs: equal for a relabelled copy, and independent of the batch. */
-static bool flip(const laplacian *p, int64_t column, int64_t n, int64_t arcs)
-{
-    uint64_t x = (uint64_t)p->seed, parts[] = { (uint64_t)column, (uint64_t)n, (uint64_t)arcs };
-    for (size_t i = 0; i < PE_LEN(parts); i++) {
-        x = (x + parts[i] + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
-        x = (x ^ x >> 29) * 0x94d049bb133111ebu;
-        x ^= x >> 32;
-    }
-    return x & 1;
 }
 
 /* ---- selection ---- */
@@ -411,12 +385,12 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
     double next = INFINITY, degree = 0; /* the smallest eigenvalue that no component handed over */
     for (int64_t c = c0; c < c1 && to > zeros; c++) {
         if (s->begin[c + 1] - s->begin[c] > 1)
-            next = smaller(next, s->pairs[c].next);
+            next = pe_min(next, s->pairs[c].next);
         if ((st = pe_pace_add(&s->pace, 4)))
             goto done;
     }
     for (int64_t i = 0; i < n; i++) {
-        degree = larger(degree, s->csr.degree[s->node[origin + i]]);
+        degree = pe_max(degree, s->csr.degree[s->node[origin + i]]);
         if ((st = pe_pace_add(&s->pace, 8)))
             goto done;
     }
@@ -429,7 +403,7 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
         if (b <= from)
             continue;
         double last = e[b - 1].value, below = a ? e[a].value - e[a - 1].value : INFINITY;
-        double above = smaller(b < nentries ? e[b].value : INFINITY, next) - last, gap = smaller(below, above);
+        double above = pe_min(b < nentries ? e[b].value : INFINITY, next) - last, gap = pe_min(below, above);
         bool whole = a < zeros || !pe_same_cluster(last, next);
         for (int64_t j = a > from ? a : from; j < b && j < to; j++)
             out->value[j - from] = e[j].value;
@@ -454,7 +428,7 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
                 goto done;
             if ((st = scale(p->eigvec_norm, v, n, out->value[j], &s->pace)))
                 goto done;
-            if (p->sign == SIGN_RANDOM && flip(p, from + j, n, s->csr.arcs))
+            if (p->sign == SIGN_RANDOM && pe_column_flips(p->seed, from + j, n, s->csr.arcs))
                 for (int64_t i = 0; i < n && !st; i++) {
                     v[i] = -v[i];
                     st = pe_pace_add(&s->pace, 2);
@@ -522,7 +496,7 @@ static void write_summary(const laplacian *p, const answer *o, const columns *c,
             determined[j] = j < count && c->determined[j];
         } else if (j < count) {
             determined[j] = (isnan(residuals[j]) || determined[j]) && c->determined[j];
-            residuals[j] = isnan(residuals[j]) ? c->residual[j] : larger(residuals[j], c->residual[j]);
+            residuals[j] = isnan(residuals[j]) ? c->residual[j] : pe_max(residuals[j], c->residual[j]);
         }
     }
     *cut = (!fresh && *cut) || (c && c->cut);

@@ -21,6 +21,7 @@
  *
  * Sources: Zhang et al. 2021, MagNet, arXiv:2102.11391; Geisler et al. 2023, Transformers meet directed graphs,
  * arXiv:2302.00049, digraph_transformer utils.py, eigv_magnetic_laplacian_numba. */
+#include "core/exact.h"
 #include "graph/batch.h"
 #include "graph/magnetic.h"
 #include "graph/spectrum.h"
@@ -92,9 +93,6 @@ static const posenc_output outputs[] = {
     PE_STATUS_OUTPUT,
 };
 
-static double smaller(double a, double b) { return a < b ? a : b; }
-static double larger(double a, double b) { return a > b ? a : b; }
-
 /* ---- check, shape, cost ---- */
 
 /* k_excl of 0 and 1 are folded into skip, so that both spellings are one request with one digest. */
@@ -140,11 +138,11 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 /* [ns] as `laplacian`, for the real matrix of twice the size. */
 static double solver_ns(double n, double m, double k)
 {
-    double touched = 2 * smaller(n, 2 * m), dense = 8 * n * n * n + 512 * n * n;
-    if (2 * n <= 128 || 2 * n < 4 * k + 2 * smaller(2 * k, 64) + 97)
+    double touched = 2 * pe_min(n, 2 * m), dense = 8 * n * n * n + 512 * n * n;
+    if (2 * n <= 128 || 2 * n < 4 * k + 2 * pe_min(2 * k, 64) + 97)
         return dense;
-    double fill = smaller(larger(sqrt(touched / 20000), 1), 2.2) * 1.5;
-    return smaller(dense, 8000 * (touched + smaller(4 * m, 8 * touched)) * fill * (1 + k / 16) + 25 * touched * k * k);
+    double fill = pe_min(pe_max(sqrt(touched / 20000), 1), 2.2) * 1.5;
+    return pe_min(dense, 8000 * (touched + pe_min(4 * m, 8 * touched)) * fill * (1 + k / 16) + 25 * touched * k * k);
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
@@ -156,7 +154,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
         double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
         double k = (double)(p->k + p->k_excl);
         out->ns += 8000 + 600 * m + (500 + 60 * k) * n + solver_ns(n, m, k);
-        int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = (int64_t)smaller(k, n) + 1;
+        int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = (int64_t)pe_min(k, n) + 1;
         uint64_t scratch = pe_magnetic_bytes(nodes, arcs, want) +
                            48 * (uint64_t)nodes * (uint64_t)pe_spectrum_extra(2 * nodes);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
@@ -306,7 +304,7 @@ static posenc_status select_columns(const magnetic_laplacian *p, pe_magnetic *m,
         if (size > 1 && (st = pe_magnetic_solve(m, c, rest < to - zeros ? rest : to - zeros, ctx, err)))
             goto done;
         if (size > 1)
-            next = smaller(next, m->pairs[c].next);
+            next = pe_min(next, m->pairs[c].next);
         if ((st = pe_pace_add(&m->pace, 4)))
             goto done;
     }
@@ -325,7 +323,7 @@ static posenc_status select_columns(const magnetic_laplacian *p, pe_magnetic *m,
         if (b <= from)
             continue;
         const double last = e[b - 1].value, below = a ? e[a].value - e[a - 1].value : INFINITY;
-        const double above = smaller(b < nentries ? e[b].value : INFINITY, next) - last, gap = smaller(below, above);
+        const double above = pe_min(b < nentries ? e[b].value : INFINITY, next) - last, gap = pe_min(below, above);
         const bool whole = a < zeros || !pe_same_cluster(last, next);
         for (int64_t j = a > from ? a : from; j < b && j < to; j++)
             out->value[j - from] = e[j].value;
@@ -400,7 +398,7 @@ static posenc_status write_summary(const magnetic_laplacian *p, const answer *o,
             determined[j] = j < count && c->determined[j];
         } else if (j < count) {
             determined[j] = (isnan(residuals[j]) || determined[j]) && c->determined[j];
-            residuals[j] = isnan(residuals[j]) ? c->residual[j] : larger(residuals[j], c->residual[j]);
+            residuals[j] = isnan(residuals[j]) ? c->residual[j] : pe_max(residuals[j], c->residual[j]);
         }
     }
     *cut = (!fresh && *cut) || (c && c->cut);

@@ -18,6 +18,7 @@
  *   - Weights count; DGL counts parallel edges only.
  *
  * Source: DGL python/dgl/transforms/functional.py, svd_pe; Hussain et al. 2022, EGT, arXiv:2108.03348. */
+#include "core/exact.h"
 #include "graph/batch.h"
 #include "graph/spectrum.h"
 #include "graph/store.h"
@@ -63,9 +64,6 @@ static const posenc_output outputs[] = {
     PE_STATUS_OUTPUT,
 };
 
-static double smaller(double a, double b) { return a < b ? a : b; }
-static double larger(double a, double b) { return a > b ? a : b; }
-
 /* ---- check, shape, cost ---- */
 
 static posenc_status check(posenc_request *r, posenc_error *err)
@@ -102,10 +100,10 @@ static void cost(const posenc_request *r, posenc_cost *out)
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const double all = 2 * (double)(g->ptr[i + 1] - g->ptr[i]), k = (double)p->k;
         const double m = (g->directed ? 1 : 2) * (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
-        const double n = smaller(all, 2 * m); /* nodes without arcs are no work */
+        const double n = pe_min(all, 2 * m); /* nodes without arcs are no work */
         double ns = n * n * n + 128 * n * n;
-        if (n > 128 && n >= 2 * k + 2 * smaller(k, 64) + 97)
-            ns = smaller(ns, 8000 * (n + smaller(2 * m, 8 * n)) * (1 + k / 32) + 6.3 * n * k * k);
+        if (n > 128 && n >= 2 * k + 2 * pe_min(k, 64) + 97)
+            ns = pe_min(ns, 8000 * (n + pe_min(2 * m, 8 * n)) * (1 + k / 32) + 6.3 * n * k * k);
         out->ns += 8000 + 250 * m + (250 + 60 * k) * all + ns;
         const int64_t nodes = (int64_t)all, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
         const uint64_t scratch = pe_component_bytes(nodes, arcs, want) + 60 * (uint64_t)arcs + 200 * (uint64_t)nodes +
@@ -144,7 +142,7 @@ static double largest(const double *v, int64_t n)
 {
     double most = 0;
     for (int64_t i = 0; i < n; i++)
-        most = larger(most, v[i]);
+        most = pe_max(most, v[i]);
     return most;
 }
 
@@ -287,7 +285,7 @@ static posenc_status find_pairs(cover *b, const svd *p, int64_t most, pe_eigenpa
         const int64_t want = size / 2 < most ? size / 2 : most; /* at most half are positive */
         if (!(st = solve(b, p, k, want, ctx, err))) {
             total += b->pairs[k].count;
-            *next = smaller(*next, b->pairs[k].next);
+            *next = pe_min(*next, b->pairs[k].next);
         }
     }
     if (st)
@@ -375,7 +373,7 @@ static posenc_status find_columns(cover *b, const svd *p, pe_canonical *w, int64
         if (st)
             break;
         const double last = e[z - 1].value, below = a ? e[a].value - e[a - 1].value : INFINITY;
-        const double gap = smaller(below, smaller(z < known ? e[z].value : INFINITY, next) - last);
+        const double gap = pe_min(below, pe_min(z < known ? e[z].value : INFINITY, next) - last);
         const bool whole = !pe_same_cluster(last, next);
         out->partial = out->partial || !whole;
         w->blur = pe_eigenspace_blur(e, a, z, gap);
@@ -393,18 +391,6 @@ done:
 }
 
 /* ---- answers ---- */
-
-/* One bit of seed, column, nodes and arcs: equal for a relabelled copy, and independent of the batch. */
-static bool flip(const svd *p, int64_t column, int64_t n, int64_t arcs)
-{
-    uint64_t x = (uint64_t)p->seed, parts[] = { (uint64_t)column, (uint64_t)n, (uint64_t)arcs };
-    for (size_t i = 0; i < PE_LEN(parts); i++) {
-        x = (x + parts[i] + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
-        x = (x ^ x >> 29) * 0x94d049bb133111ebu;
-        x ^= x >> 32;
-    }
-    return x & 1;
-}
 
 static posenc_status write_values(const posenc_request *r, const cover *b, const columns *c, pe_graph_job *j,
                                   posenc_error *err)
@@ -437,7 +423,7 @@ static posenc_status write_rows(const posenc_request *r, const cover *b, const c
     for (int64_t i = 0; i < c->count && !st; i++) { /* the root of an odd power of two is not one */
         const int odd = b->exponent % 2 != 0;
         scale[i] = ldexp(sqrt(2 * ldexp(c->sigma[i], odd)), (b->exponent - odd) / 2);
-        if (p->random_flip && flip(p, i, n, b->csr.arcs))
+        if (p->random_flip && pe_column_flips(p->seed, i, n, b->csr.arcs))
             scale[i] = -scale[i];
     }
     for (int64_t u = 0; u < n && !st; u++) {

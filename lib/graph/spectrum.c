@@ -1,5 +1,6 @@
 /* spectrum.c - the components of one graph and their eigenpairs. */
 #include "graph/spectrum.h"
+#include "core/exact.h"
 #include "core/params.h"
 #include "linalg/sort.h"
 
@@ -9,8 +10,6 @@
 
 const char *const pe_normalization_words[] = { "none", "sym", "rw", NULL };
 const char *const pe_isolated_words[] = { "one", "zero", NULL };
-
-static double larger(double a, double b) { return a > b ? a : b; }
 
 void pe_spectrum_fini(pe_spectrum *s)
 {
@@ -40,7 +39,7 @@ posenc_status pe_csr_scale(pe_csr *a, int *exponent, pe_pace *pace)
     *exponent = 0;
     posenc_status st = PE_OK;
     for (int64_t j = 0; a->weight && j < a->arcs && !st; j++) {
-        max = larger(max, fabs(a->weight[j]));
+        max = pe_max(max, fabs(a->weight[j]));
         st = pe_pace_add(pace, 2);
     }
     if (st || max == 0 || (max >= 0.5 && max < 0x1p64))
@@ -384,4 +383,15 @@ posenc_status pe_spectrum_residual(pe_spectrum *s, const double *v, double lambd
     }
     *out = s->o.normalization == PE_LAPLACIAN_RW ? sqrt(sum) / sqrt(size) : sqrt(sum);
     return st;
+}
+
+bool pe_column_flips(int64_t seed, int64_t column, int64_t n, int64_t arcs)
+{
+    uint64_t x = (uint64_t)seed, parts[] = { (uint64_t)column, (uint64_t)n, (uint64_t)arcs };
+    for (size_t i = 0; i < PE_LEN(parts); i++) {
+        x = (x + parts[i] + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+        x = (x ^ x >> 29) * 0x94d049bb133111ebu;
+        x ^= x >> 32;
+    }
+    return x & 1;
 }

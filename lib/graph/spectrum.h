@@ -94,4 +94,7 @@ posenc_status pe_csr_scale(pe_csr *c, int *exponent, pe_pace *pace);
 /* What divides by degrees needs them of a scaled matrix: INVALID where one is below 2^-900 of the largest weight. */
 posenc_status pe_csr_alike(const pe_csr *a, pe_pace *pace, posenc_error *err);
 
+/* A random sign: one bit of seed, column, nodes and arcs, equal for a relabelled copy and independent of the batch. */
+bool pe_column_flips(int64_t seed, int64_t column, int64_t n, int64_t arcs);
+
 #endif
