@@ -106,7 +106,6 @@ pe_dd pe_dd_normal_cdf(double x)
 }
 
 double pe_exp(double x) { return pe_dd_exp((pe_dd){ x, 0 }).hi; }
-double pe_expm1(double x) { return pe_dd_expm1((pe_dd){ x, 0 }).hi; }
 double pe_log(double x) { return pe_dd_log((pe_dd){ x, 0 }).hi; }
 double pe_log1p(double x) { return pe_dd_log(pe_two_sum(1, x)).hi; }
 double pe_pow(double x, double y) { return pe_dd_pow((pe_dd){ x, 0 }, y).hi; }
@@ -119,10 +118,7 @@ PE_BODY void log1p_body(const double *x, size_t n, double *out)
     for (size_t i = 0; i < n; i += PE_LANES) {
         const size_t k = n - i < PE_LANES ? n - i : PE_LANES;
         pe_lanes v = { 0 };
-        if (k == PE_LANES)
-            PE_LOAD(v, x + i, PE_LANES);
-        else
-            PE_LOAD(v, x + i, k);
+        pe_load_some(&v, x + i, k);
         const pe_lanes y = 1 + v, t = y - 1, lost = (1 - (y - t)) + (v - t); /* two_sum */
         const pe_bits above = ((pe_bits)y - ((uint64_t)ROOT_HALF << 32)) >> 52;
         const pe_lanes e = (pe_lanes)(above | 0x4330000000000000) - 0x1p52, m = (pe_lanes)((pe_bits)y - (above << 52));
@@ -133,10 +129,7 @@ PE_BODY void log1p_body(const double *x, size_t n, double *out)
         p = p * z + 1.0 / 5;
         p = p * z + 1.0 / 3;
         const pe_lanes r = e * 0x1.62e42fefa39efp-1 + (2 * s + (2 * s * (z * p) + lost / y));
-        if (k == PE_LANES)
-            PE_STORE(out + i, r, PE_LANES);
-        else
-            PE_STORE(out + i, r, k);
+        pe_store_some(out + i, &r, k);
     }
 }
 
@@ -144,15 +137,6 @@ PE_KERNEL(log1p, log1p_body, (const double *x, size_t n, double *out), (x, n, ou
 
 void pe_log1p_many_on(pe_path path, const double *x, size_t n, double *out) { log1p_paths[path](x, n, out); }
 void pe_log1p_many(const double *x, size_t n, double *out) { pe_log1p_many_on(pe_simd(), x, n, out); }
-
-double pe_log2(double x)
-{
-    int e;
-    double m = frexp(x, &e);
-    if (m == 0.5)
-        return e - 1;
-    return pe_dd_div(pe_dd_log((pe_dd){ x, 0 }), ln2).hi;
-}
 
 double pe_sigmoid(double x)
 {

@@ -17,14 +17,12 @@ pe_dd pe_dd_pow(pe_dd x, double y); /* x > 0; 0^y is 0 for y > 0 and 1 for y = 0
 pe_dd pe_dd_normal_cdf(double x);
 
 double pe_exp(double x);
-double pe_expm1(double x);
 double pe_log(double x);   /* x > 0 */
 double pe_log1p(double x); /* x > -1 */
 /* ln(1 + x[i]) of n numbers in 0 .. 1e300, for results that are rounded on to float32 or less: within 2^-36 of each, two or
  * three nanoseconds. `out` may be x. */
 void pe_log1p_many(const double *x, size_t n, double *out);
 void pe_log1p_many_on(pe_path path, const double *x, size_t n, double *out); /* by the instructions of one path: for tests */
-double pe_log2(double x);                                                    /* x > 0; exact for powers of two */
 double pe_pow(double x, double y);                                           /* x >= 0 */
 double pe_sigmoid(double x);
 double pe_tanh(double x);

@@ -187,21 +187,11 @@ PE_BODY void sincos_body(const double *hi, const double *lo, size_t n, double *s
     for (size_t i = 0; i < n; i += PE_LANES) {
         const size_t m = n - i < PE_LANES ? n - i : PE_LANES;
         pe_lanes a = { 0 }, b = { 0 }, sn, cn;
-        if (m == PE_LANES) {
-            PE_LOAD(a, hi + i, PE_LANES);
-            PE_LOAD(b, lo + i, PE_LANES);
-        } else {
-            PE_LOAD(a, hi + i, m);
-            PE_LOAD(b, lo + i, m);
-        }
+        pe_load_some(&a, hi + i, m);
+        pe_load_some(&b, lo + i, m);
         sincos_lanes(&a, &b, &sn, &cn);
-        if (m == PE_LANES) {
-            PE_STORE(sine + i, sn, PE_LANES);
-            PE_STORE(cosine + i, cn, PE_LANES);
-        } else {
-            PE_STORE(sine + i, sn, m);
-            PE_STORE(cosine + i, cn, m);
-        }
+        pe_store_some(sine + i, &sn, m);
+        pe_store_some(cosine + i, &cn, m);
     }
 }
 
@@ -232,13 +222,8 @@ PE_BODY void product_body(const pe_dd *w, size_t n, const pe_dd *at, bool single
         const pe_lanes f = e + more, a = p + f, b = f - (a - p);
         small &= ((pe_masks)a & INT64_MAX) - most;
         sincos_lanes(&a, &b, &sn, &cn);
-        if (m == PE_LANES) {
-            PE_STORE(sine + i, sn, PE_LANES);
-            PE_STORE(cosine + i, cn, PE_LANES);
-        } else {
-            PE_STORE(sine + i, sn, m);
-            PE_STORE(cosine + i, cn, m);
-        }
+        pe_store_some(sine + i, &sn, m);
+        pe_store_some(cosine + i, &cn, m);
     }
     *large = false;
     for (int l = 0; l < PE_LANES; l++)

@@ -54,4 +54,22 @@ void pe_tensor_read_on(pe_path path, const posenc_tensor *t, int64_t first, size
 /* where mask ? a : b, bit by bit */
 #define PE_SELECT(mask, a, b) ((pe_lanes)(((pe_masks)(a) & (pe_masks)(mask)) | ((pe_masks)(b) & ~(pe_masks)(mask))))
 
+/* The first n lanes from memory, the others 0; and back. Copies of a constant size are single instructions. */
+PE_BODY void pe_load_some(pe_lanes *to, const double *from, size_t n)
+{
+    *to = (pe_lanes){ 0 };
+    if (n == PE_LANES)
+        memcpy(to, from, sizeof *to);
+    else
+        memcpy(to, from, n * sizeof *from);
+}
+
+PE_BODY void pe_store_some(double *to, const pe_lanes *from, size_t n)
+{
+    if (n == PE_LANES)
+        memcpy(to, from, sizeof *from);
+    else
+        memcpy(to, from, n * sizeof *to);
+}
+
 #endif

@@ -50,15 +50,3 @@ posenc_status pe_store(const posenc_tensor *t, int64_t first, const double *v, s
     posenc_convert(t->dtype, (char *)t->data + (size_t)first * posenc_dtype_size(t->dtype), v, n);
     return PE_OK;
 }
-
-posenc_status pe_read_doubles(const posenc_tensor *t, double *out, pe_pace *pace)
-{
-    enum { CHUNK = 1 << 16 };
-    posenc_status st = PE_OK;
-    for (int64_t first = 0, n = posenc_tensor_count(t); first < n && !st; first += CHUNK) {
-        const int64_t m = n - first < CHUNK ? n - first : CHUNK;
-        pe_tensor_read(t, first, (size_t)m, out + first);
-        st = pe_pace_add(pace, 4 * m);
-    }
-    return st;
-}

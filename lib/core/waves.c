@@ -43,28 +43,16 @@ PE_BODY void waves_body(const pe_waves *w, size_t first, size_t n, const pe_dd *
     for (size_t i = 0; i < n; i += PE_LANES) {
         const size_t m = n - i < PE_LANES ? n - i : PE_LANES, from = first + i;
         pe_lanes hi = { 0 }, lo = { 0 }, top = { 0 }, rest = { 0 }, sn, cn;
-        if (m == PE_LANES) {
-            PE_LOAD(hi, w->hi + from, PE_LANES);
-            PE_LOAD(lo, w->lo + from, PE_LANES);
-            PE_LOAD(top, w->top + from, PE_LANES);
-            PE_LOAD(rest, w->rest + from, PE_LANES);
-        } else {
-            PE_LOAD(hi, w->hi + from, m);
-            PE_LOAD(lo, w->lo + from, m);
-            PE_LOAD(top, w->top + from, m);
-            PE_LOAD(rest, w->rest + from, m);
-        }
+        pe_load_some(&hi, w->hi + from, m);
+        pe_load_some(&lo, w->lo + from, m);
+        pe_load_some(&top, w->top + from, m);
+        pe_load_some(&rest, w->rest + from, m);
         const pe_lanes a = hi * at->hi;
         const pe_lanes b = (((top * parts.hi - a) + top * parts.lo + rest * parts.hi) + rest * parts.lo) +
                            (lo * at->hi + hi * at->lo);
         reduced_lanes(&a, &b, &sn, &cn);
-        if (m == PE_LANES) {
-            PE_STORE(sine + i, sn, PE_LANES);
-            PE_STORE(cosine + i, cn, PE_LANES);
-        } else {
-            PE_STORE(sine + i, sn, m);
-            PE_STORE(cosine + i, cn, m);
-        }
+        pe_store_some(sine + i, &sn, m);
+        pe_store_some(cosine + i, &cn, m);
     }
 }
 

@@ -223,20 +223,12 @@ PE_BODY void add_scaled_body(const double *x, const double *y, double f, bool na
     for (size_t i = 0; i < n; i += PE_LANES) {
         const size_t m = n - i < PE_LANES ? n - i : PE_LANES;
         pe_lanes a = { 0 }, b = { 0 }, hi, lo;
-        if (m == PE_LANES) {
-            PE_LOAD(a, x + i, PE_LANES);
-            PE_LOAD(b, y + i, PE_LANES);
-        } else {
-            PE_LOAD(a, x + i, m);
-            PE_LOAD(b, y + i, m);
-        }
+        pe_load_some(&a, x + i, m);
+        pe_load_some(&b, y + i, m);
         scaled_lanes(&b, f, &parts, narrow, &hi, &lo);
         const pe_lanes s = a + hi, t = s - a, e = (a - (s - t)) + (hi - t); /* two_sum */
         const pe_lanes r = s + (e + lo);
-        if (m == PE_LANES)
-            PE_STORE(out + i, r, PE_LANES);
-        else
-            PE_STORE(out + i, r, m);
+        pe_store_some(out + i, &r, m);
     }
 }
 
@@ -252,10 +244,7 @@ PE_BODY void squares_body(const double *x, size_t n, bool narrow, double *hi, do
     for (size_t i = 0; i < n; i += PE_LANES) {
         const size_t m = n - i < PE_LANES ? n - i : PE_LANES;
         pe_lanes v = { 0 };
-        if (m == PE_LANES)
-            PE_LOAD(v, x + i, PE_LANES);
-        else
-            PE_LOAD(v, x + i, m);
+        pe_load_some(&v, x + i, m);
         const pe_lanes p = v * v;
         if (!narrow) {
             const pe_lanes t = 0x1.0000002p27 * v, top = t - (t - v), low = v - top;

@@ -196,8 +196,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     answer o = { pe_tensor(out, "degree"), pe_tensor(out, "in_degree"), pe_tensor(out, "out_degree"), 0 };
     const pe_graph_task task = { encode, spoil, &o };
     posenc_status st = pe_each_graph(r, out, &task, ctx, err);
-    if (!st && o.zero_edges)
-        pe_warn(out, "%lld edge%s of weight 0 left out", (long long)o.zero_edges, o.zero_edges == 1 ? "" : "s");
+    if (!st)
+        pe_warn_zero_edges(out, o.zero_edges);
     return st;
 }
 

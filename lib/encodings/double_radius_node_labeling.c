@@ -136,8 +136,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const posenc_status st = pe_each_graph(r, out, &task, ctx, err);
     if (!st && r->graph->directed)
         pe_warn(out, "the graph is directed: every arc was taken as an edge");
-    if (!st && o.zero_edges)
-        pe_warn(out, "%lld edge%s of weight 0 left out", (long long)o.zero_edges, o.zero_edges == 1 ? "" : "s");
+    if (!st)
+        pe_warn_zero_edges(out, o.zero_edges);
     return st;
 }
 

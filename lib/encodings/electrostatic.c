@@ -316,9 +316,8 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     }
     for (int64_t c = 0; c < nc && !st; c++)
         st = write(&f, c, &e, tau, squares, j, err);
-    if (!st && f.s.csr.zero_edges && !j->request->graph->batched)
-        pe_warn(j->out, "%lld edge%s of weight 0 left out", (long long)f.s.csr.zero_edges,
-                f.s.csr.zero_edges == 1 ? "" : "s");
+    if (!st && !j->request->graph->batched)
+        pe_warn_zero_edges(j->out, f.s.csr.zero_edges);
 done:
     free(f.v);
     pe_spectrum_fini(&f.s);
@@ -334,9 +333,7 @@ static posenc_status spoil(pe_graph_job *j, void *self)
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const pe_graph_task task = { encode, spoil, NULL };
-    if (r->graph->directed)
-        pe_warn(out,
-                "the graph is directed: every arc was taken as an edge, with the larger weight where both directions exist");
+    pe_warn_directed(r, out);
     return pe_each_graph(r, out, &task, ctx, err);
 }
 

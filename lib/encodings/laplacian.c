@@ -584,11 +584,8 @@ static void warn(const posenc_request *r, const tally *t, posenc_result *out)
          ? (snprintf(where, sizeof where, " (%lld of %lld graphs)", (long long)(count), (long long)r->graph->ngraphs), \
             where)                                                                                                     \
          : "")
-    if (r->graph->directed)
-        pe_warn(out,
-                "the graph is directed: every arc was taken as an edge, with the larger weight where both directions exist");
-    if (t->zero_edges)
-        pe_warn(out, "%lld edge%s of weight 0 left out", (long long)t->zero_edges, t->zero_edges == 1 ? "" : "s");
+    pe_warn_directed(r, out);
+    pe_warn_zero_edges(out, t->zero_edges);
     if (t->trivial)
         pe_warn(out,
                 "only trivial vectors: all %lld columns belong to eigenvalue 0%s; ask for more columns, or skip=all_zero",

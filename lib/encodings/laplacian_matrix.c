@@ -144,8 +144,8 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         if (!(st = pe_pace_add(&j->pace, n + 24 * (a.ptr[u + 1] - a.ptr[u]))))
             st = pe_graph_store(matrix, from[j->graph] + i * n, row, n, &j->pace, err);
     }
-    if (!st && a.zero_edges && !j->request->graph->batched)
-        pe_warn(j->out, "%lld edge%s of weight 0 left out", (long long)a.zero_edges, a.zero_edges == 1 ? "" : "s");
+    if (!st && !j->request->graph->batched)
+        pe_warn_zero_edges(j->out, a.zero_edges);
     free(row);
     pe_csr_fini(&a);
     return st;

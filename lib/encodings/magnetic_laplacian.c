@@ -491,8 +491,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         return st;
     if (!r->graph->directed)
         pe_warn(out, "the graph is undirected: all phases are 0 and the vectors are those of the real Laplacian");
-    if (o.zero_edges)
-        pe_warn(out, "%lld edge%s of weight 0 left out", (long long)o.zero_edges, o.zero_edges == 1 ? "" : "s");
+    pe_warn_zero_edges(out, o.zero_edges);
     if (o.ncut)
         pe_warn(out,
                 "k = %lld divides a repeated eigenvalue: the last columns are one choice of basis, see multiplicity_cut",

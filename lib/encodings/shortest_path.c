@@ -421,8 +421,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     }
     const pe_graph_task task = { encode, spoil, &o };
     const posenc_status st = pe_each_graph(r, out, &task, ctx, err);
-    if (!st && o.zero_edges)
-        pe_warn(out, "%lld edge%s of weight 0 left out", (long long)o.zero_edges, o.zero_edges == 1 ? "" : "s");
+    if (!st)
+        pe_warn_zero_edges(out, o.zero_edges);
     if (!st && o.equal)
         pe_warn(out, "%lld distance%s equal to unreachable = %lld cannot be told from it", (long long)o.equal,
                 o.equal == 1 ? "" : "s", (long long)p->tell.unreachable);

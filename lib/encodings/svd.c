@@ -463,8 +463,8 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     if ((st = write_values(r, &b, &c, j, err)) || (st = write_rows(r, &b, &c, j, err)))
         goto done;
     *partial += c.partial;
-    if (zero_edges && !r->graph->batched)
-        pe_warn(j->out, "%lld edge%s of weight 0 left out", (long long)zero_edges, zero_edges == 1 ? "" : "s");
+    if (!r->graph->batched)
+        pe_warn_zero_edges(j->out, zero_edges);
 done:
     free(c.memory);
     pe_canonical_fini(&w);

@@ -421,8 +421,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     posenc_status st = pe_each_graph(r, out, &task, ctx, err);
     if (st)
         return st;
-    if (o.zero_edges)
-        pe_warn(out, "%lld edge%s of weight 0 left out", (long long)o.zero_edges, o.zero_edges == 1 ? "" : "s");
+    pe_warn_zero_edges(out, o.zero_edges);
     if (r->graph->directed && p->direction == ANY)
         pe_warn(out, "the graph is directed: every arc was taken as an edge; direction=out, in or both keeps them apart");
     return PE_OK;

@@ -83,3 +83,16 @@ posenc_status pe_each_graph(const posenc_request *r, posenc_result *out, const p
         pe_warn(out, "no numbers for %lld of %lld graphs: see status", (long long)failed, (long long)graph->ngraphs);
     return PE_OK;
 }
+
+void pe_warn_directed(const posenc_request *r, posenc_result *out)
+{
+    if (r->graph->directed)
+        pe_warn(out,
+                "the graph is directed: every arc was taken as an edge, with the larger weight where both directions exist");
+}
+
+void pe_warn_zero_edges(posenc_result *out, int64_t n)
+{
+    if (n)
+        pe_warn(out, "%lld edge%s of weight 0 left out", (long long)n, n == 1 ? "" : "s");
+}

@@ -70,4 +70,9 @@ posenc_status pe_check_time(double ns, const char *field, const char *instead, p
 /* Rows first .. first + n - 1 of the first axis: NaN, or -1 of signed integers, 0 of unsigned ones. */
 posenc_status pe_spoil(posenc_tensor *t, int64_t first, int64_t n, pe_pace *pace);
 
+/* What many encodings have to say: that the graph, if it is directed, was symmetrized; that n edges, if any, had weight 0.
+ */
+void pe_warn_directed(const posenc_request *r, posenc_result *out);
+void pe_warn_zero_edges(posenc_result *out, int64_t n);
+
 #endif

@@ -103,7 +103,7 @@ static int64_t whole_steps(const pe_log_steps *s, int64_t n, bool *whole)
     return (int64_t)nearest - (sign < 0);
 }
 
-int64_t pe_log_steps_floor(const pe_log_steps *s, int64_t n)
+static int64_t steps_below(const pe_log_steps *s, int64_t n)
 {
     bool whole;
     return whole_steps(s, n, &whole);
@@ -123,9 +123,9 @@ static int64_t first_of(const pe_log_steps *s, int64_t j)
 {
     const pe_dd part = pe_dd_div((pe_dd){ (double)j, 0 }, (pe_dd){ (double)s->steps, 0 });
     int64_t n = (int64_t)pe_dd_exp(pe_dd_add(s->log_from, pe_dd_mul(s->log_ratio, part))).hi;
-    while (n < s->to && pe_log_steps_floor(s, n) < j)
+    while (n < s->to && steps_below(s, n) < j)
         n++;
-    while (n > s->from && pe_log_steps_floor(s, n - 1) >= j)
+    while (n > s->from && steps_below(s, n - 1) >= j)
         n--;
     return n;
 }

@@ -24,8 +24,7 @@ typedef struct pe_log_steps {
 enum { PE_LOG_STEP_NS = 800 }; /* what a value takes, about */
 
 pe_log_steps pe_log_steps_of(int64_t from, int64_t to, int64_t steps);
-int64_t pe_log_steps_floor(const pe_log_steps *s, int64_t n); /* from <= n <= 2^53 */
-int64_t pe_log_steps_ceil(const pe_log_steps *s, int64_t n);
+int64_t pe_log_steps_ceil(const pe_log_steps *s, int64_t n); /* from <= n <= 2^53 */
 
 /* ---- the buckets of T5 ---- */
 

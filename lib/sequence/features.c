@@ -56,20 +56,12 @@ PE_BODY void turns_body(const pe_turns *t, const double *x, size_t first, size_t
         pe_lanes hi = { 0 }, lo = { 0 }, w = { 0 }, top = { 0 }, rest = { 0 }, sn, cn;
         for (size_t k = 0; k < t->in; k++) {
             const size_t at = k * t->m + first + i;
-            if (m == PE_LANES)
-                PE_LOAD(w, t->matrix + at, PE_LANES);
-            else
-                PE_LOAD(w, t->matrix + at, m);
+            pe_load_some(&w, t->matrix + at, m);
             const pe_lanes p = w * x[k], s = hi + p, back = s - hi;
             if (!t->exact) {
                 const pe_dd parts = pe_split(x[k]);
-                if (m == PE_LANES) {
-                    PE_LOAD(top, t->top + at, PE_LANES);
-                    PE_LOAD(rest, t->rest + at, PE_LANES);
-                } else {
-                    PE_LOAD(top, t->top + at, m);
-                    PE_LOAD(rest, t->rest + at, m);
-                }
+                pe_load_some(&top, t->top + at, m);
+                pe_load_some(&rest, t->rest + at, m);
                 lo += ((top * parts.hi - p) + top * parts.lo + rest * parts.hi) + rest * parts.lo;
             }
             lo += (hi - (s - back)) + (p - back);
@@ -80,13 +72,8 @@ PE_BODY void turns_body(const pe_turns *t, const double *x, size_t first, size_t
                            pe_two_pi.hi; /* the difference is exact unless the sum cancelled itself */
         small &= ((pe_masks)hi & INT64_MAX) - most;
         pe_wave_lanes(&r, &rounded, &sn, &cn);
-        if (m == PE_LANES) {
-            PE_STORE(sine + i, sn, PE_LANES);
-            PE_STORE(cosine + i, cn, PE_LANES);
-        } else {
-            PE_STORE(sine + i, sn, m);
-            PE_STORE(cosine + i, cn, m);
-        }
+        pe_store_some(sine + i, &sn, m);
+        pe_store_some(cosine + i, &cn, m);
     }
     *large = false;
     for (int l = 0; l < PE_LANES; l++)

@@ -185,7 +185,7 @@ double pe_bands_largest(const pe_bands *b)
 
 static bool doubled(pe_grid_layout l) { return l != PE_GRID_HALF_UNDUPLICATED && l != PE_GRID_INTERLEAVED_UNDUPLICATED; }
 
-size_t pe_rotary_pairs(const pe_rotary *t)
+static size_t pairs_of(const pe_rotary *t)
 {
     size_t n = 0;
     for (int a = 0; a < t->naxes; a++)
@@ -207,7 +207,7 @@ double pe_rotary_ns(pe_grid_layout layout, size_t pairs, double rows)
 
 void pe_rotary_memory(pe_rotary *t, void *memory)
 {
-    const size_t pairs = pe_rotary_pairs(t);
+    const size_t pairs = pairs_of(t);
     t->angle = memory;
     t->sine = t->angle + pairs;
     t->cosine = t->sine + pairs;
@@ -270,7 +270,7 @@ static const double *in_order(pe_rotary *t, const double *v)
 /* The layout's row of one value a pair. */
 static const double *spread(pe_rotary *t, const double *v)
 {
-    const size_t pairs = pe_rotary_pairs(t);
+    const size_t pairs = pairs_of(t);
     double *row = t->spread;
     switch (t->layout) {
     case PE_GRID_HALF:
@@ -304,7 +304,7 @@ static void put_row(posenc_tensor *dst, int64_t index, const double *row, size_t
 
 void pe_rotary_put(pe_rotary *t, int64_t index, posenc_tensor *angles, posenc_tensor *cosines, posenc_tensor *sines)
 {
-    const size_t pairs = pe_rotary_pairs(t), width = pe_rotary_width(t->layout, pairs);
+    const size_t pairs = pairs_of(t), width = pe_rotary_width(t->layout, pairs);
     if (angles)
         put_row(angles, index, in_order(t, t->angle), pairs);
     put_row(cosines, index, spread(t, in_order(t, t->cosine)), width);

@@ -97,7 +97,6 @@ typedef struct pe_rotary {
     bool started;
 } pe_rotary;
 
-size_t pe_rotary_pairs(const pe_rotary *t);
 size_t pe_rotary_width(pe_grid_layout layout, size_t pairs);
 uint64_t pe_rotary_scratch(pe_grid_layout layout, size_t pairs);
 double pe_rotary_ns(pe_grid_layout layout, size_t pairs, double rows);

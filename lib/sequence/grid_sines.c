@@ -14,7 +14,8 @@ int64_t pe_grid_share(const pe_grid_form *f, int axes)
     return (f->embed_dim + up) / pair * 2;
 }
 
-pe_sines pe_grid_sines(const posenc_request *r, const pe_grid_form *f, int64_t channels)
+/* The sinusoid of an axis of so many channels. */
+static pe_sines sines_of(const posenc_request *r, const pe_grid_form *f, int64_t channels)
 {
     const bool ratio = pe_given(r, "max_timescale"), shortest = pe_given(r, "min_timescale");
     return (pe_sines){
@@ -51,7 +52,7 @@ void pe_grid_place(pe_grid_axis *axis, const posenc_request *r, const pe_grid_fo
                    int64_t total)
 {
     const bool blocks = f->layout == PE_GRID_BLOCKS;
-    axis->sines = pe_grid_sines(r, f, channels);
+    axis->sines = sines_of(r, f, channels);
     axis->rounded = f->grid_dtype == PE_COMPUTE_FLOAT32;
     axis->column[0] = blocks ? first / 2 : first;
     axis->column[1] = blocks ? total / 2 + first / 2 : first + channels / 2;

@@ -59,8 +59,6 @@ typedef struct pe_grid_form {
 
 /* Channels of each of `axes` axes that share the width alike: even, 0 when there are too few. */
 int64_t pe_grid_share(const pe_grid_form *f, int axes);
-/* The sinusoid of an axis of so many channels. */
-pe_sines pe_grid_sines(const posenc_request *r, const pe_grid_form *f, int64_t channels);
 /* For `check`. Fills in grid_dtype where it is absent; float64 coordinates do not go with float32 angles. */
 void pe_grid_check_dtype(const posenc_request *r, pe_grid_form *f, posenc_error *err);
 /* For `check`: what becomes of the width among `axes` axes. */

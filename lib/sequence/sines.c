@@ -32,7 +32,7 @@ pe_dd pe_sines_steps(const pe_sines *s)
     return n.hi < 1 && (s->at_least_one || d < 2) ? (pe_dd){ 1, 0 } : n;
 }
 
-pe_ladder pe_sines_ladder(const pe_sines *s)
+static pe_ladder ladder(const pe_sines *s)
 {
     return (pe_ladder){
         .gain = s->single ? (pe_dd){ s->shortest, 0 } : pe_two_prod(s->shortest, s->scale),
@@ -57,7 +57,7 @@ static posenc_status periods_float32(const pe_ladder *l, size_t n, pe_dd *period
 
 posenc_status pe_sines_frequencies(const pe_sines *s, pe_dd *w, const posenc_context *ctx)
 {
-    const pe_ladder l = pe_sines_ladder(s);
+    const pe_ladder l = ladder(s);
     const size_t n = pe_sines_columns(s).pairs;
     if (s->single && s->divide)
         return periods_float32(&l, n, w, ctx);

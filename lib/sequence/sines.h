@@ -48,7 +48,6 @@ pe_columns pe_sines_columns(const pe_sines *s);
 /* The steps from the first frequency to that divided by the base. For sin_extra they count half a step (the exponent stays
  * 2i/d), for round_up_truncate the width is rounded up first. Where the result is not over 0 there is no ladder. */
 pe_dd pe_sines_steps(const pe_sines *s);
-pe_ladder pe_sines_ladder(const pe_sines *s);
 /* (pairs) frequencies; in float64 they hold `scale` already. */
 posenc_status pe_sines_frequencies(const pe_sines *s, pe_dd *w, const posenc_context *ctx);
 /* e: every frequency times scale, and each product on the way, is below 2^e. */

@@ -182,6 +182,8 @@ static int sigmoid(mpfr_t y, const mpfr_t x, mpfr_rnd_t rnd)
     return mpfr_ui_div(y, 1, y, rnd);
 }
 
+static double expm1_of(double x) { return pe_dd_expm1((pe_dd){ x, 0 }).hi; }
+
 static const struct {
     const char *what;
     double (*f)(double);
@@ -192,13 +194,11 @@ static const struct {
     { "exp", pe_exp, mpfr_exp, all_exponents, 0 },
     { "exp, subnormal", pe_exp, mpfr_exp, subnormal_exponents, 0.76 }, /* rounded twice */
     { "exp of small", pe_exp, mpfr_exp, all_small, 0 },
-    { "expm1", pe_expm1, mpfr_expm1, middling, 0 },
-    { "expm1 of small", pe_expm1, mpfr_expm1, all_small, 0 },
+    { "expm1", expm1_of, mpfr_expm1, middling, 0 },
+    { "expm1 of small", expm1_of, mpfr_expm1, all_small, 0 },
     { "log", pe_log, mpfr_log, any_positive, 0 },
     { "log near 1", pe_log, mpfr_log, near_one, 0 },
     { "log1p", pe_log1p, mpfr_log1p, over_minus_one, 0 },
-    { "log2", pe_log2, mpfr_log2, any_positive, 0 },
-    { "log2 near 1", pe_log2, mpfr_log2, near_one, 0 },
     { "sigmoid", pe_sigmoid, sigmoid, wide, 0 },
     { "sigmoid of small", pe_sigmoid, sigmoid, all_small, 0 },
     { "sigmoid, all", pe_sigmoid, sigmoid, all_exponents, 0 },
@@ -255,14 +255,12 @@ END_TEST
 /* What holds exactly, and the edges. */
 START_TEST(edges)
 {
-    ck_assert(pe_exp(0) == 1 && pe_expm1(0) == 0 && pe_log(1) == 0 && pe_log1p(0) == 0);
+    ck_assert(pe_exp(0) == 1 && expm1_of(0) == 0 && pe_log(1) == 0 && pe_log1p(0) == 0);
     ck_assert(isinf(pe_exp(710)) && pe_exp(-746) == 0 && pe_exp(-1e300) == 0 && isinf(pe_exp(1e300)));
     ck_assert(isfinite(pe_exp(709.78)) && pe_exp(-745) == 0x1p-1074);
-    ck_assert(pe_expm1(-800) == -1 && isinf(pe_expm1(800)));
+    ck_assert(expm1_of(-800) == -1 && isinf(expm1_of(800)));
     ck_assert(pe_log(0) == -(double)INFINITY && isnan(pe_log(-1)) && isinf(pe_log((double)INFINITY)));
     ck_assert(pe_log(0x1p-1074) < -744 && pe_log(1.7976931348623157e308) < 709.79);
-    for (int e = -1074; e < 1024; e++)
-        ck_assert(pe_log2(ldexp(1, e)) == e);
     ck_assert(pe_pow(0, 2.5) == 0 && pe_pow(0, 0) == 1 && isinf(pe_pow(0, -1)) && pe_pow(7, 0) == 1 &&
               pe_pow(1, 1e300) == 1);
     ck_assert(isinf(pe_pow(2, 1e305)) && pe_pow(2, -1e305) == 0 && pe_pow(0.5, 1e305) == 0 && pe_pow(1, -1e305) == 1);
