@@ -490,6 +490,10 @@ static posenc_status read_member(posenc_request *q, pe_json key, pe_json value, 
     pe_json_string(key, name);
     bool graph = q->encoding->input == PE_GRAPH && !strcmp(name, "graph");
     pe_place to = graph ? (pe_place){ 0 } : pe_place_of(q, name);
+    for (int k = 0; k < NKEYS && !graph && !to.row && q->encoding->input == PE_GRAPH; k++)
+        if (!strcmp(name, graph_keys[k]))
+            return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "outside graph",
+                               "inside it: {\"graph\": {\"%s\": ..., ...}, ...}", name);
     if (!graph && !to.row)
         return posenc_unknown(&q->encoding->table, &posenc_common_table, name, err);
     if (graph ? s->graph : seen_before(s, q, &to))

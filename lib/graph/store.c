@@ -14,9 +14,9 @@ posenc_status pe_graph_store(posenc_tensor *t, int64_t at, const double *v, int6
         int64_t count = n - i < CHUNK ? n - i : CHUNK;
         for (int64_t j = i; j < i + count; j++)
             if (fabs(v[j]) > most)
-                return posenc_fail(
-                    err, PE_INVALID, "OVERFLOW", "graph.edge_weight", posenc_text("%.6g in the answer", v[j]).s,
-                    "weights whose results fit %s: at most %.6g; or dtype=float64", posenc_dtype_name(t->dtype), most);
+                return posenc_fail(err, PE_INVALID, "OVERFLOW", "graph.edge_weight",
+                                   posenc_text("%.6g in the answer", v[j]).s, "weights whose results fit %s: at most %.6g%s",
+                                   posenc_dtype_name(t->dtype), most, t->dtype == PE_float64 ? "" : "; or dtype=float64");
         posenc_convert(t->dtype, to + (size_t)i * posenc_dtype_size(t->dtype), v + i, (size_t)count);
         st = pe_pace_add(pace, 4 * count);
     }

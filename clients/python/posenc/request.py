@@ -72,6 +72,9 @@ def _is_flat(value: Sequence[Any]) -> bool:
 
 
 def _listed(name: str, value: Sequence[Any]) -> List[Any]:
+    for i, v in enumerate(value):
+        if isinstance(v, (float, np.floating)) and not math.isfinite(v):
+            raise TypeError(f"{name}[{i}]: got {v}, allowed: a finite number")
     return [_listed(name, v) if isinstance(v, (list, tuple)) else _plain(name, v) for v in value]
 
 
@@ -81,7 +84,14 @@ def _graph_tensors(graph: Union[Graph, Mapping[str, Any]]) -> Tuple[Dict[str, Ar
         for name in graph:
             if name not in names:
                 raise TypeError(f"graph.{name}: unknown name, allowed: {', '.join(names)}")
-        graph = Graph(**graph)
+        given = dict(graph)
+        if "edge_index" not in given:
+            raise TypeError("graph.edge_index: absent, allowed: [2, edges], sources and targets")
+        if "num_nodes" not in given:  # the end of a batch says it, as for the server and the command
+            if given.get("ptr") is None:
+                raise TypeError("graph.num_nodes: absent, allowed: the number of nodes, isolated ones included; or ptr")
+            given["num_nodes"] = int(np.asarray(given["ptr"])[-1])
+        graph = Graph(**given)
     index = np.asarray(graph.edge_index)
     if index.size == 0 and index.dtype.kind == "f":  # [[], []] has no type of its own
         index = index.astype(np.int64).reshape(2, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Dict
 
 import numpy as np
@@ -73,6 +74,11 @@ def test_graph_without_edges() -> None:
     assert tensors["edge_index"].shape == (2, 0) and tensors["edge_index"].dtype == np.int64
 
 
+def test_the_end_of_a_batch_is_the_number_of_nodes() -> None:
+    r = make({}, {"edge_index": [[0], [1]], "ptr": np.array([0, 2, 5])})
+    assert r.target == "/p?num_nodes=5"
+
+
 def test_stored_graph() -> None:
     assert make({"k": 1}, "sha256-ab").target == "/p?k=1&graph=sha256-ab"
 
@@ -88,6 +94,9 @@ def test_stored_graph() -> None:
         ({}, {"num_nodes": 3, "edges": []}),
         ({}, {"num_nodes": 3, "edge_index": [[0.5], [1]]}),
         ({}, {"num_nodes": 3}),
+        ({}, {"edge_index": [[0], [1]]}),
+        ({"a": [1.0, math.inf]}, None),
+        ({"a": [[math.nan]]}, None),
     ],
 )
 def test_refused(params: Dict[str, Any], graph: Any) -> None:
