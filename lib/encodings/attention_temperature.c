@@ -57,7 +57,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     const attention_temperature *p = r->params;
     pe_positions_check(r, &p->at, true, err);
     pe_positions_pad_tokens(r, &p->at, err);
-    for (size_t i = 0; !err->n && pe_given(r, "positions") && i < p->at.positions.n; i++)
+    for (size_t i = 0; !err->n && i < p->at.positions.n; i++)
         if (p->at.positions.v[i] < 0)
             return pe_invalid(err, posenc_text("positions[%zu]", i).s, posenc_text("%.17g", p->at.positions.v[i]),
                               "at least 0: the logarithm has no value before");

@@ -72,10 +72,10 @@ static double place(const posenc_request *r, const xpos *p, int64_t i)
 }
 
 /* The largest position + 1. */
-static double end_of(const posenc_request *r, const xpos *p)
+static double end_of(const xpos *p)
 {
     double last = (double)(p->offset + p->length - 1);
-    for (size_t i = 0; pe_given(r, "positions") && i < p->positions.n; i++)
+    for (size_t i = 0; i < p->positions.n; i++)
         last = i && p->positions.v[i] < last ? last : p->positions.v[i];
     return last + 1;
 }
@@ -83,8 +83,8 @@ static double end_of(const posenc_request *r, const xpos *p)
 static double centre(const posenc_request *r, const xpos *p)
 {
     switch (p->centering) {
-    case TORCHSCALE: return ceil(end_of(r, p) / 2);
-    case MAX_POSITION: return floor(end_of(r, p) / 2);
+    case TORCHSCALE: return ceil(end_of(p) / 2);
+    case MAX_POSITION: return floor(end_of(p) / 2);
     case LENGTH: return (double)(count(r, p) / 2);
     default: return 0;
     }
@@ -93,10 +93,12 @@ static double centre(const posenc_request *r, const xpos *p)
 /* ln of the largest scale, of either sign: zeta[0] = 2/7 is the furthest from 1. */
 static double largest(const posenc_request *r, const xpos *p)
 {
-    double most = 0;
     const double middle = centre(r, p);
-    for (int64_t i = 0, n = count(r, p); i < n; i = pe_given(r, "positions") || i == n - 1 ? i + 1 : n - 1)
-        most = pe_max(most, fabs(place(r, p, i) - middle));
+    double most = 0;
+    for (size_t i = 0; i < p->positions.n; i++)
+        most = pe_max(most, fabs(p->positions.v[i] - middle));
+    if (!pe_given(r, "positions") && p->length) /* the ends of a range */
+        most = pe_max(fabs((double)p->offset - middle), fabs((double)(p->offset + p->length - 1) - middle));
     return most / p->scale_base * 1.252762968495368; /* ln(7/2) */
 }
 
