@@ -207,11 +207,15 @@ def test_input_counts_against_the_budget(start_server):
 
 def test_leaving_before_draining(start_server):
     """With drain_delay_ms SIGTERM first turns readiness false; new connections are still served meanwhile."""
-    server = start_server("--drain-delay-ms", "1500")
+    server = start_server("--drain-delay-ms", "3000")
     server.process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
-    with pytest.raises(urllib.error.HTTPError) as e:
-        server.get("/readyz?verbose")
-    assert e.value.code == 503 and b"leaving" in e.value.read()
+    end, phase = time.monotonic() + 10, b""
+    while b"leaving" not in phase:
+        assert time.monotonic() < end
+        try:
+            server.get("/readyz?verbose")
+        except urllib.error.HTTPError as e:
+            assert e.code == 503
+            phase = e.read()
     assert len(server.get("/v1/encodings/sinusoidal/table.bin?embedding_dim=8&num_positions=2")) == 64
     assert server.process.wait(30) == 0

@@ -595,6 +595,23 @@ def wait_for(what, seconds=10):
         time.sleep(0.005)
 
 
+def on(connection, target):
+    """The answer on this connection: status, headers, body."""
+    connection.request("GET", target)
+    r = connection.getresponse()
+    return r.status, r.headers, r.read()
+
+
+def refused(server):
+    """No new connection is taken."""
+    host, port = server.http.split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=20).close()
+        return False
+    except ConnectionRefusedError:
+        return True
+
+
 def computing(server, before):
     return lambda: server.metric("posenc_computations_total", encoding="laplacian") > before
 
@@ -756,29 +773,40 @@ def test_stop_lets_running_requests_finish(start_server):
     c.close()
 
 
-def test_leaving_then_draining(start_server):
-    """Leaving: not ready, everything is served. Draining: what is cached is still served, each answer ends its connection."""
-    s = start_server("--drain-delay-ms", "700", "--drain-timeout-ms", "60000")
-    c = [http.client.HTTPConnection(s.http, timeout=20) for _ in range(3)]
+def target_of(n):
+    return f"/v1/encodings/sinusoidal.npy?embedding_dim=4&num_positions=7&offset={n}"
 
-    def on(i, target):
-        c[i].request("GET", target)
-        r = c[i].getresponse()
-        return r.status, r.headers, r.read()
-    for i in range(3):
-        assert on(i, PATH)[0] == 200
+
+def test_leaving_is_not_ready_and_still_serves(start_server):
+    """Leaving: not ready, everything is served, on old and new connections; a second signal ends it."""
+    s = start_server("--drain-delay-ms", "60000")
+    c = http.client.HTTPConnection(s.http, timeout=20)
+    assert on(c, PATH)[0] == 200
+    s.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: on(c, "/readyz")[0] == 503)
+    for target in (PATH, target_of(fresh())):
+        status, headers, _ = on(c, target)
+        assert status == 200 and "Connection" not in headers
+    assert get(s, "/livez")[0] == 200        # on a new connection
+    assert "leaving" in on(c, "/readyz?verbose")[2].decode()
+    s.process.send_signal(signal.SIGTERM)
+    assert s.process.wait(20) == 1
+
+
+def test_draining_serves_what_is_cached(start_server):
+    """Draining: who waits is answered, what is cached is still served, each answer ends its connection."""
+    s = start_server("--drain-delay-ms", "0", "--drain-timeout-ms", "60000")
+    c = [http.client.HTTPConnection(s.http, timeout=20) for _ in range(3)]
+    for connection in c:
+        assert on(connection, PATH)[0] == 200
     running = raw_post(s, "/v1/encodings/laplacian/eigenvalues.npy", slow(fresh(), 90 if "POSENC_TEST_SANITIZED" in os.environ else 230))
     wait_for(lambda: s.metric("posenc_computations_total", encoding="laplacian") > 0, 30)
     s.process.send_signal(signal.SIGTERM)
-    wait_for(lambda: on(0, "/readyz")[0] == 503)
-    for target in (PATH, f"/v1/encodings/sinusoidal.npy?embedding_dim=4&num_positions=7&offset={fresh()}"):
-        status, headers, _ = on(0, target)
-        assert status == 200 and "Connection" not in headers
-    assert get(s, "/livez")[0] == 200        # on a new connection
-    wait_for(lambda: "draining" in on(0, "/readyz?verbose")[2].decode())
-    status, headers, data = on(1, PATH)
+    wait_for(lambda: refused(s))
+    assert "draining" in on(c[0], "/readyz?verbose")[2].decode()
+    status, headers, data = on(c[1], PATH)
     assert status == 200 and headers["Connection"] == "close" and len(data) == 248
-    status, headers, _ = on(2, f"/v1/encodings/sinusoidal.npy?embedding_dim=4&num_positions=7&offset={fresh()}")
+    status, headers, _ = on(c[2], target_of(fresh()))
     assert status == 503 and headers["Connection"] == "close" and headers["Retry-After"] == "1"
     r = http.client.HTTPResponse(running, method="POST")
     r.begin()
