@@ -24,6 +24,8 @@
 #include "core/elementary.h"
 #include "core/random.h"
 #include "graph/batch.h"
+#include "graph/returns.h"
+#include "graph/simple.h"
 #include "graph/walk.h"
 
 #include <float.h>
@@ -461,6 +463,33 @@ static posenc_status walk_panel(const walker *w, int64_t u, int64_t count, doubl
     return st;
 }
 
+/* ---- small graphs without weights ---- */
+
+static posenc_status walk_abreast(const walker *w, const pe_csr *csr)
+{
+    const int64_t k = columns(w->p), most = pe_returns_lanes(w->n < PE_RETURNS ? w->n : PE_RETURNS);
+    const posenc_dtype dtype = w->o->dtype;
+    double *scratch = malloc((pe_returns_scratch(w->n) + (size_t)((w->last + k) * most) + 1) * sizeof *scratch);
+    double *back = scratch + pe_returns_scratch(w->n), *told = back + w->last * most;
+    posenc_status st = scratch ? PE_OK : pe_no_memory("memory", w->err);
+    for (int64_t u = 0; u < w->n && !st; u += PE_RETURNS) {
+        const int64_t count = w->n - u < PE_RETURNS ? w->n - u : PE_RETURNS, lanes = pe_returns_lanes(count);
+        if ((st = pe_returns(csr, u, count, w->last, scratch, back, w->pace)))
+            break;
+        for (int64_t c = 0; c < k; c++) {
+            const double *of = back + (step_of(w->p, c) - 1) * lanes, by = w->o->factor[c];
+            for (int64_t i = 0; i < count; i++)
+                told[i * k + c] = probability(of[i]) * by;
+        }
+        posenc_convert(dtype, element(w->o->encoding, (w->first + u) * k), told, (size_t)(count * k));
+        st = pe_pace_add(w->pace, 6 * k * count);
+    }
+    free(scratch);
+    return st;
+}
+
+/* ---- eight nodes at once: steps ---- */
+
 static posenc_status walk_by_panels(const walker *w)
 {
     posenc_status st = PE_OK;
@@ -738,9 +767,14 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     walker w = {
         .p = p, .walk = &walk, .o = o, .first = j->first, .n = j->n, .last = o->last, .pace = &j->pace, .err = err
     };
+    pe_simple plain;
+    if (p->method == EXACT && pe_simple_build(graph, j->graph, p->edges.self_loops, &plain))
+        return walk_abreast(&w, &plain.csr);
     posenc_status st = pe_walk_build(graph, j->graph, &options, form, &walk, &j->pace, err);
     if (!st && p->method == PROBE && j->n)
         st = estimate(&w);
+    else if (!st && p->method == EXACT && w.n <= SMALL && walk.symmetric && walk.plain)
+        st = walk_abreast(&w, &walk.csr);
     else if (!st && p->method == EXACT && !(st = measure(&w)) && !(st = choose(&w, &local)))
         st = local ? walk_locally(&w) : walk_by_panels(&w);
     if (!st)

@@ -60,6 +60,7 @@ posenc_status pe_walk_build(const posenc_graph *graph, int64_t g, const pe_csr_o
     const size_t size = (size_t)(w.csr.arcs ? w.csr.arcs : 1) * sizeof(double);
     w.n = w.csr.n;
     w.arcs = w.csr.arcs;
+    w.plain = !w.csr.weight;
     w.zero_edges = w.csr.zero_edges;
     w.out = (pe_sparse){ w.n, w.csr.ptr, w.csr.col, malloc(size) };
     w.in = (pe_sparse){ w.n, in->ptr, in->col, malloc(size) };

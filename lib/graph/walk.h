@@ -24,6 +24,7 @@ typedef struct pe_sparse {
 typedef struct pe_walk {
     int64_t n, arcs;
     bool symmetric;     /* A is; T need not be */
+    bool plain;         /* all weights are 1 */
     pe_sparse out, in;  /* row u of `out` holds T[u, .]; row v of `in` holds T[., v] */
     double *degree;     /* (n) what rows, or columns, were divided by (sym: the square) */
     double mean_weight; /* of the arcs; 1 where there is none */
