@@ -469,7 +469,7 @@ static posenc_status walk_abreast(const walker *w, const pe_csr *csr)
 {
     const int64_t k = columns(w->p), most = pe_returns_lanes(w->n < PE_RETURNS ? w->n : PE_RETURNS);
     const posenc_dtype dtype = w->o->dtype;
-    double *scratch = malloc((pe_returns_scratch(w->n) + (size_t)((w->last + k) * most) + 1) * sizeof *scratch);
+    double *scratch = aligned_alloc(64, (pe_returns_scratch(w->n) + (size_t)((w->last + k) * most) + 8) * sizeof *scratch);
     double *back = scratch + pe_returns_scratch(w->n), *told = back + w->last * most;
     posenc_status st = scratch ? PE_OK : pe_no_memory("memory", w->err);
     for (int64_t u = 0; u < w->n && !st; u += PE_RETURNS) {

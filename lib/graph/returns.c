@@ -35,9 +35,9 @@ PE_BODY void store(double *to, four x, int blocks)
 PE_BODY four plus(four x, four y) { return (four){ x.a + y.a, x.b + y.b, x.c + y.c, x.d + y.d }; }
 PE_BODY four times(four x, four y) { return (four){ x.a * y.a, x.b * y.b, x.c * y.c, x.d * y.d }; }
 
-/* Each lane a source. next = (A here) / d, and the sums of here x (A here) and of next x (A here). */
-PE_BODY void step_lanes(const pe_csr *c, const double *inverse, const double *here, double *next, double *odd, double *even,
-                        int blocks)
+/* Each lane a source. next = (A here) / d, and scale times the sums of here x (A here) and of next x (A here). */
+PE_BODY void step_lanes(const pe_csr *c, const double *inverse, const double *scale, const double *here, double *next,
+                        double *odd, double *even, int blocks)
 {
     four one = { { 0 }, { 0 }, { 0 }, { 0 } }, two = one;
     const int64_t n = c->n, *ptr = c->ptr, width = blocks * PE_LANES;
@@ -52,47 +52,49 @@ PE_BODY void step_lanes(const pe_csr *c, const double *inverse, const double *he
         two = plus(two, times(next_v, sum));
         store(next + v * width, next_v, blocks);
     }
-    store(odd, one, blocks);
-    store(even, two, blocks);
+    const four by = load(scale, blocks);
+    store(odd, times(one, by), blocks);
+    store(even, times(two, by), blocks);
 }
 
-PE_BODY void step_body(const pe_csr *c, const double *inverse, const double *here, double *next, double *odd, double *even,
-                       int blocks)
+PE_BODY void step_body(const pe_csr *c, const double *inverse, const double *scale, const double *here, double *next,
+                       double *odd, double *even, int blocks)
 {
     switch (blocks) { /* known numbers: the sums stay in registers */
-    case 1: step_lanes(c, inverse, here, next, odd, even, 1); break;
-    case 2: step_lanes(c, inverse, here, next, odd, even, 2); break;
-    case 3: step_lanes(c, inverse, here, next, odd, even, 3); break;
-    default: step_lanes(c, inverse, here, next, odd, even, 4); break;
+    case 1: step_lanes(c, inverse, scale, here, next, odd, even, 1); break;
+    case 2: step_lanes(c, inverse, scale, here, next, odd, even, 2); break;
+    case 3: step_lanes(c, inverse, scale, here, next, odd, even, 3); break;
+    default: step_lanes(c, inverse, scale, here, next, odd, even, 4); break;
     }
 }
 
 PE_KERNEL(step, step_body,
-          (const pe_csr *c, const double *inverse, const double *here, double *next, double *odd, double *even, int blocks),
-          (c, inverse, here, next, odd, even, blocks))
+          (const pe_csr *c, const double *inverse, const double *scale, const double *here, double *next, double *odd,
+           double *even, int blocks),
+          (c, inverse, scale, here, next, odd, even, blocks))
 
 posenc_status pe_returns_on(int path, const pe_csr *c, int64_t u, int64_t count, int64_t last, double *scratch, double *back,
                             pe_pace *pace)
 {
     const int64_t n = c->n, lanes = pe_returns_lanes(count);
-    double *inverse = scratch, *here = inverse + n, *next = here + n * lanes, spare[PE_RETURNS];
+    double *inverse = scratch, *here = inverse + (n + 7) / 8 * 8, *next = here + n * lanes, scale[PE_RETURNS] = { 0 },
+           spare[PE_RETURNS];
     posenc_status st = PE_OK;
     memset(here, 0, (size_t)(n * lanes) * sizeof *here);
     for (int64_t v = 0; v < n; v++)
         inverse[v] = c->degree[v] > 0 ? 1 / c->degree[v] : 0;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count; i++) {
         here[(u + i) * lanes + i] = inverse[u + i];
+        scale[i] = c->degree[u + i];
+    }
     for (int64_t t = 1; t <= last && !st; t += 2) {
         double *to = back + (t - 1) * lanes, *swap = here;
-        step_paths[path](c, inverse, here, next, to, t < last ? to + lanes : spare, (int)(lanes / PE_LANES));
+        step_paths[path](c, inverse, scale, here, next, to, t < last ? to + lanes : spare, (int)(lanes / PE_LANES));
         here = next;
         next = swap;
         st = pe_pace_add(pace, (c->arcs + 4 * n) * lanes / PE_LANES + 16);
     }
-    for (int64_t t = 0; t < last; t++)
-        for (int64_t i = 0; i < count; i++)
-            back[t * lanes + i] *= c->degree[u + i];
-    return st ? st : pe_pace_add(pace, last * count);
+    return st;
 }
 
 posenc_status pe_returns(const pe_csr *c, int64_t u, int64_t count, int64_t last, double *scratch, double *back,
