@@ -19,6 +19,7 @@
  * graphormer_pre_processing; DGL shortest_dist; P-GNN precompute_dist_data (You et al. 2019, arXiv:1906.04817). */
 #include "graph/batch.h"
 #include "graph/paths.h"
+#include "graph/simple.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,6 +201,9 @@ typedef struct answer {
     posenc_tensor *distances, *predecessors; /* predecessors: NULL without return_paths */
     int64_t *offsets;                        /* NULL but for a batch of whole matrices */
     int64_t equal;                           /* for a warning */
+    uint64_t told[PE_PAIRS_NONE + 1];        /* what is told of so many steps: as many bytes as the dtype has */
+    bool same[PE_PAIRS_NONE + 1];            /* it is what is told where there is no path */
+    bool any_same;
 } answer;
 
 typedef struct work {
@@ -369,6 +373,58 @@ static posenc_status block(work *w, int64_t first, int count, posenc_error *err)
     return st;
 }
 
+/* ---- small graphs ---- */
+
+static void tell_steps(const shortest_path *p, answer *o)
+{
+    double told[PE_PAIRS_NONE + 1];
+    for (int d = 0; d <= PE_PAIRS_NONE; d++) {
+        told[d] = pe_tell(&p->tell, d < PE_PAIRS_NONE ? d : -1);
+        o->same[d] = d < PE_PAIRS_NONE && told[d] == (double)p->tell.unreachable &&
+                     (!p->tell.capped || d <= p->tell.max_dist);
+        o->any_same = o->any_same || o->same[d];
+    }
+    posenc_convert(o->distances->dtype, o->told, told, PE_LEN(told));
+}
+
+/* Rows of n bytes become elements that are looked up. */
+#define LOOK_UP(type)                   \
+    for (int64_t u = 0; u < n; u++)     \
+        for (int64_t v = 0; v < n; v++) \
+            ((type *)to)[u * n + v] = ((const type *)told)[steps[u * width + v]];
+
+static void look_up(const uint64_t *table, size_t size, const uint8_t *steps, int64_t n, void *to)
+{
+    const int64_t width = pe_pairs_width(n);
+    const void *told = table;
+    switch (size) {
+    case 1: LOOK_UP(uint8_t) break;
+    case 2: LOOK_UP(uint16_t) break;
+    case 4: LOOK_UP(uint32_t) break;
+    default: LOOK_UP(uint64_t) break;
+    }
+}
+
+/* The whole matrix of a small graph without weights, if it is one; all its distances fit every dtype. */
+static bool small(pe_graph_job *j, answer *o, posenc_status *st)
+{
+    const shortest_path *p = j->request->params;
+    const posenc_tensor *t = o->distances;
+    const int64_t n = j->n, width = pe_pairs_width(n);
+    pe_simple plain;
+    _Alignas(64) uint8_t steps[PE_PAIRS * 128];
+    if (n > PE_PAIRS || root_count(p) >= 0 || o->predecessors ||
+        !pe_simple_build(j->request->graph, j->graph, PE_LOOPS_DROP, &plain))
+        return false;
+    pe_pairs(&plain.csr, steps);
+    look_up(o->told, posenc_dtype_size(t->dtype), steps, n, element(t, o->offsets ? o->offsets[j->graph] : 0));
+    for (int64_t u = 0; u < n && o->any_same; u++)
+        for (int64_t v = 0; v < n; v++)
+            o->equal += o->same[steps[u * width + v]];
+    *st = pe_pace_add(&j->pace, n * n * (2 + width / 32));
+    return true;
+}
+
 static void say_progress(const work *w, int64_t done)
 {
     const posenc_context *ctx = w->j->ctx;
@@ -383,8 +439,11 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
     answer *o = self;
     work w = { .p = j->request->params, .o = o, .j = j };
-    const answer before = *o;
-    posenc_status st = work_init(&w, err);
+    const int64_t equal = o->equal;
+    posenc_status st;
+    if (small(j, o, &st))
+        return st;
+    st = work_init(&w, err);
     for (int64_t first = 0; first < w.sources && !st; first += PE_WAVE) {
         const int64_t left = w.sources - first;
         st = block(&w, first, (int)(left < PE_WAVE ? left : PE_WAVE), err);
@@ -394,7 +453,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         st = mirror(&w);
     j->zero_edges = w.csr.zero_edges;
     if (st) /* nothing of a graph without numbers is counted */
-        *o = before;
+        o->equal = equal;
     work_fini(&w);
     return st;
 }
@@ -409,8 +468,9 @@ static posenc_status spoil(pe_graph_job *j, void *self)
 
 static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
 {
-    (void)c, (void)err;
+    (void)err;
     ((answer *)copy)->equal = 0;
+    tell_steps(c->request->params, copy);
     return PE_OK;
 }
 

@@ -3,6 +3,8 @@
  * Everything is a function of the graph alone: sums run along paths, ties go to the lowest id. */
 #include "graph/paths.h"
 
+#include "core/lanes.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -90,6 +92,44 @@ posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, int32_t 
     }
     return st;
 }
+
+/* ---- all pairs ---- */
+
+/* to = min(to, from + by); a loop of this form becomes one instruction of minima. */
+PE_BODY void shorten(uint8_t *restrict to, const uint8_t *restrict from, uint8_t by, int64_t width)
+{
+    for (int64_t k = 0; k < width; k += 32)
+        for (int i = 0; i < 32; i++) {
+            const uint8_t way = (uint8_t)(from[k + i] + by);
+            to[k + i] = way < to[k + i] ? way : to[k + i];
+        }
+}
+
+/* Nodes come one by one. Steps from a new node lead through its neighbours that are there; if it has several, it may be on
+ * the way between any two. No sum is over 2 x 127. */
+PE_BODY void pairs_body(const pe_csr *c, uint8_t *steps)
+{
+    const int64_t n = c->n, width = pe_pairs_width(n);
+    memset(steps, PE_PAIRS_NONE, (size_t)(n * width));
+    for (int64_t v = 0; v < n; v++) {
+        uint8_t *row = steps + v * width;
+        int64_t a = c->ptr[v];
+        for (; a < c->ptr[v + 1] && c->col[a] < v; a++)
+            shorten(row, steps + c->col[a] * width, 1, width);
+        row[v] = 0;
+        if (a - c->ptr[v] < 2)
+            for (int64_t x = 0; x < v; x++)
+                steps[x * width + v] = row[x];
+        else
+            for (int64_t x = 0; x < v; x++)
+                shorten(steps + x * width, row, row[x], width);
+    }
+}
+
+PE_KERNEL(pairs, pairs_body, (const pe_csr *c, uint8_t *steps), (c, steps))
+
+void pe_pairs_on(int path, const pe_csr *c, uint8_t *steps) { pairs_paths[path](c, steps); }
+void pe_pairs(const pe_csr *c, uint8_t *steps) { pe_pairs_on(pe_simd(), c, steps); }
 
 /* ---- from a set ---- */
 

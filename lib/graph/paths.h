@@ -1,6 +1,7 @@
 /* paths.h - distances in a graph: steps by breadth-first search, lengths by Dijkstra's algorithm; and how they are told.
  *
  *     pe_wave       steps from up to 64 sources abreast, a bit each
+ *     pe_pairs      steps between all pairs of a small graph
  *     pe_spread     steps or lengths from the nearest of a set of seeds, and which seed that is
  *
  * Rows of a pe_csr are followed from a node to its targets; for distances towards a node search its transpose.
@@ -29,6 +30,18 @@ void pe_wave_fini(pe_wave *w);
  *   steps   (count, n) -1: not reached */
 posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, int32_t *steps, pe_pace *pace);
 uint64_t pe_wave_bytes(int64_t n);
+
+/* ---- all pairs ---- */
+
+enum { PE_PAIRS = 126, PE_PAIRS_NONE = 127 };
+
+/* Bytes from one row of steps to the next. */
+static inline int64_t pe_pairs_width(int64_t n) { return (n + 31) / 32 * 32; }
+/* Of a symmetric matrix of at most PE_PAIRS nodes. steps (n, pe_pairs_width(n)), of which n columns count: PE_PAIRS_NONE
+ * where there is no path. */
+void pe_pairs(const pe_csr *c, uint8_t *steps);
+/* The same by one pe_path of core/lanes.h, which this CPU has: for tests. */
+void pe_pairs_on(int path, const pe_csr *c, uint8_t *steps);
 
 /* ---- from a set ---- */
 
