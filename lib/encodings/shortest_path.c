@@ -17,6 +17,7 @@
  *
  * Sources: Ying et al. 2021, arXiv:2106.05234 (Graphormer: floyd_warshall, 510 for no path, later masks); GraphGPS
  * graphormer_pre_processing; DGL shortest_dist; P-GNN precompute_dist_data (You et al. 2019, arXiv:1906.04817). */
+#include "core/lanes.h"
 #include "graph/batch.h"
 #include "graph/paths.h"
 #include "graph/simple.h"
@@ -204,6 +205,9 @@ typedef struct answer {
     uint64_t told[PE_PAIRS_NONE + 1];        /* what is told of so many steps: as many bytes as the dtype has */
     bool same[PE_PAIRS_NONE + 1];            /* it is what is told where there is no path */
     bool any_same;
+    bool whole; /* the numbers told are steps, but for those that are beyond and for `unreachable` */
+    uint8_t most, beyond;
+    int64_t none;
 } answer;
 
 typedef struct work {
@@ -385,25 +389,67 @@ static void tell_steps(const shortest_path *p, answer *o)
         o->any_same = o->any_same || o->same[d];
     }
     posenc_convert(o->distances->dtype, o->told, told, PE_LEN(told));
+    o->whole = p->tell.transform == PE_DISTANCE_DIST && o->distances->dtype > PE_bfloat16;
+    o->most = p->tell.capped && p->tell.max_dist < PE_PAIRS_NONE ? (uint8_t)p->tell.max_dist : PE_PAIRS_NONE;
+    o->none = p->tell.unreachable;
+    o->beyond = p->tell.drop_beyond ? PE_PAIRS_NONE : o->most;
 }
 
 /* Rows of n bytes become elements that are looked up. */
 #define LOOK_UP(type)                   \
     for (int64_t u = 0; u < n; u++)     \
         for (int64_t v = 0; v < n; v++) \
-            ((type *)to)[u * n + v] = ((const type *)told)[steps[u * width + v]];
+    ((type *)to)[u * n + v] = ((const type *)told)[steps[u * width + v]]
 
-static void look_up(const uint64_t *table, size_t size, const uint8_t *steps, int64_t n, void *to)
+static void look_up(const answer *o, const uint8_t *steps, int64_t n, void *to)
 {
     const int64_t width = pe_pairs_width(n);
-    const void *told = table;
-    switch (size) {
-    case 1: LOOK_UP(uint8_t) break;
-    case 2: LOOK_UP(uint16_t) break;
-    case 4: LOOK_UP(uint32_t) break;
-    default: LOOK_UP(uint64_t) break;
+    const void *told = o->told;
+    switch (posenc_dtype_size(o->distances->dtype)) {
+    case 1: LOOK_UP(uint8_t); break;
+    case 2: LOOK_UP(uint16_t); break;
+    case 4: LOOK_UP(uint32_t); break;
+    default: LOOK_UP(uint64_t); break;
     }
 }
+
+/* The same where they are steps, eight at once. What a row writes past its end the next one overwrites, as long as there
+ * is room for that. */
+typedef uint8_t eight_bytes __attribute__((vector_size(8)));
+typedef uint8_t eight_uint8 __attribute__((vector_size(8)));
+typedef int16_t eight_int16 __attribute__((vector_size(16)));
+typedef int32_t eight_int32 __attribute__((vector_size(32)));
+typedef int64_t eight_int64 __attribute__((vector_size(64)));
+
+#define WIDEN(kind)                                                                                         \
+    for (int64_t u = 0, at = 0; u < n; u++, at += n)                                                        \
+        for (int64_t k = 0; k < n; k += 8) {                                                                \
+            eight_bytes x;                                                                                  \
+            memcpy(&x, steps + u * width + k, sizeof x);                                                    \
+            const eight_bytes over = (eight_bytes)(x > most);                                               \
+            x = (x & ~over) | (over & beyond);                                                              \
+            eight_##kind told = __builtin_convertvector(x, eight_##kind);                                   \
+            const eight_##kind gone = (eight_##kind)(told == PE_PAIRS_NONE);                                \
+            told = (told & ~gone) | (gone & (kind##_t)none);                                                \
+            if (at + k + 8 <= n * n)                                                                        \
+                memcpy((kind##_t *)to + at + k, &told, sizeof told);                                        \
+            else                                                                                            \
+                memcpy((kind##_t *)to + at + k, &told, (size_t)(n - k < 8 ? n - k : 8) * sizeof(kind##_t)); \
+        }
+
+PE_BODY void widen_body(const answer *o, const uint8_t *steps, int64_t n, void *to)
+{
+    const int64_t width = pe_pairs_width(n), none = o->none;
+    const uint8_t most = o->most, beyond = o->beyond;
+    switch (o->distances->dtype) {
+    case PE_uint8: WIDEN(uint8) break;
+    case PE_int16: WIDEN(int16) break;
+    case PE_int32: WIDEN(int32) break;
+    default: WIDEN(int64) break;
+    }
+}
+
+PE_KERNEL(widen, widen_body, (const answer *o, const uint8_t *steps, int64_t n, void *to), (o, steps, n, to))
 
 /* The whole matrix of a small graph without weights, if it is one; all its distances fit every dtype. */
 static bool small(pe_graph_job *j, answer *o, posenc_status *st)
@@ -417,7 +463,11 @@ static bool small(pe_graph_job *j, answer *o, posenc_status *st)
         !pe_simple_build(j->request->graph, j->graph, PE_LOOPS_DROP, &plain))
         return false;
     pe_pairs(&plain.csr, steps);
-    look_up(o->told, posenc_dtype_size(t->dtype), steps, n, element(t, o->offsets ? o->offsets[j->graph] : 0));
+    void *to = element(t, o->offsets ? o->offsets[j->graph] : 0);
+    if (o->whole)
+        widen_paths[pe_simd()](o, steps, n, to);
+    else
+        look_up(o, steps, n, to);
     for (int64_t u = 0; u < n && o->any_same; u++)
         for (int64_t v = 0; v < n; v++)
             o->equal += o->same[steps[u * width + v]];

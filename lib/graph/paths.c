@@ -107,22 +107,31 @@ PE_BODY void shorten(uint8_t *restrict to, const uint8_t *restrict from, uint8_t
 
 /* Nodes come one by one. Steps from a new node lead through its neighbours that are there; if it has several, it may be on
  * the way between any two. No sum is over 2 x 127. */
-PE_BODY void pairs_body(const pe_csr *c, uint8_t *steps)
+PE_BODY void add_nodes(const pe_csr *c, uint8_t *steps, int64_t width)
 {
-    const int64_t n = c->n, width = pe_pairs_width(n);
-    memset(steps, PE_PAIRS_NONE, (size_t)(n * width));
-    for (int64_t v = 0; v < n; v++) {
-        uint8_t *row = steps + v * width;
+    for (int64_t v = 0; v < c->n; v++) {
+        uint8_t *row = steps + v * width, *column = steps + v;
         int64_t a = c->ptr[v];
         for (; a < c->ptr[v + 1] && c->col[a] < v; a++)
             shorten(row, steps + c->col[a] * width, 1, width);
         row[v] = 0;
-        if (a - c->ptr[v] < 2)
-            for (int64_t x = 0; x < v; x++)
-                steps[x * width + v] = row[x];
-        else
+        if (a - c->ptr[v] > 1)
             for (int64_t x = 0; x < v; x++)
                 shorten(steps + x * width, row, row[x], width);
+        else
+            for (int64_t x = 0; x < v; x++, column += width)
+                *column = row[x];
+    }
+}
+
+PE_BODY void pairs_body(const pe_csr *c, uint8_t *steps)
+{
+    const int64_t width = pe_pairs_width(c->n);
+    memset(steps, PE_PAIRS_NONE, (size_t)(c->n * width));
+    switch (width) { /* most molecules have one of two known widths */
+    case 32: add_nodes(c, steps, 32); break;
+    case 64: add_nodes(c, steps, 64); break;
+    default: add_nodes(c, steps, width); break;
     }
 }
 
