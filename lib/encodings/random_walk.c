@@ -850,7 +850,7 @@ const posenc_encoding pe_random_walk = {
         "encoding[u, c] = (P^t)[u, u] t^(space_dim / 2), P = D^-1 A by out-degrees, t = ksteps[c] or c + 1\n"
         "method=probe: mean over random signs z of (P^a z)_u ((P^T)^b z)_u, a + b = t, P in symmetric form if undirected",
     .example = "walk_length=6",
-    .revision = 1,
+    .revision = 2,
     .input = PE_GRAPH,
     PE_TABLE(random_walk, rows),
     .outputs = outputs,

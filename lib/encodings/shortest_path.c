@@ -451,19 +451,11 @@ PE_BODY void widen_body(const answer *o, const uint8_t *steps, int64_t n, void *
 
 PE_KERNEL(widen, widen_body, (const answer *o, const uint8_t *steps, int64_t n, void *to), (o, steps, n, to))
 
-/* The whole matrix of a small graph without weights, if it is one; all its distances fit every dtype. */
-static bool small(pe_graph_job *j, answer *o, posenc_status *st)
+static posenc_status in_bytes(pe_graph_job *j, answer *o, const pe_csr *csr, void *to)
 {
-    const shortest_path *p = j->request->params;
-    const posenc_tensor *t = o->distances;
     const int64_t n = j->n, width = pe_pairs_width(n);
-    pe_simple plain;
     _Alignas(64) uint8_t steps[PE_PAIRS * 128];
-    if (n > PE_PAIRS || root_count(p) >= 0 || o->predecessors ||
-        !pe_simple_build(j->request->graph, j->graph, PE_LOOPS_DROP, &plain))
-        return false;
-    pe_pairs(&plain.csr, steps);
-    void *to = element(t, o->offsets ? o->offsets[j->graph] : 0);
+    pe_pairs(csr, steps);
     if (o->whole)
         widen_paths[pe_simd()](o, steps, n, to);
     else
@@ -471,7 +463,47 @@ static bool small(pe_graph_job *j, answer *o, posenc_status *st)
     for (int64_t u = 0; u < n && o->any_same; u++)
         for (int64_t v = 0; v < n; v++)
             o->equal += o->same[steps[u * width + v]];
-    *st = pe_pace_add(&j->pace, n * n * (2 + width / 32));
+    return pe_pace_add(&j->pace, n * n * (2 + width / 32));
+}
+
+/* A row at a time becomes float64 and then what is told. */
+static posenc_status in_words(pe_graph_job *j, answer *o, const pe_csr *csr, char *to, posenc_error *err)
+{
+    const pe_telling *tell = &((const shortest_path *)j->request->params)->tell;
+    const int64_t n = j->n, width = pe_pairs_width(n);
+    const size_t size = posenc_dtype_size(o->distances->dtype);
+    double told[PE_WIDE_PAIRS + 1], row[PE_WIDE_PAIRS]; /* told[n]: no path */
+    uint16_t *steps = aligned_alloc(64, (size_t)(n * width) * sizeof *steps);
+    if (!steps)
+        return pe_no_memory("memory", err);
+    for (int64_t d = 0; d <= n; d++)
+        told[d] = pe_tell(tell, d < n ? (double)d : -1);
+    posenc_status st = pe_wide_pairs(csr, steps, &j->pace);
+    for (int64_t u = 0; u < n && !st; u++) {
+        for (int64_t v = 0; v < n; v++) {
+            const int64_t d = steps[u * width + v];
+            row[v] = told[d < n ? d : n];
+            o->equal += d < n && row[v] == (double)tell->unreachable && (!tell->capped || (double)d <= tell->max_dist);
+        }
+        posenc_convert(o->distances->dtype, to + (size_t)(u * n) * size, row, (size_t)n);
+        st = pe_pace_add(&j->pace, 3 * n);
+    }
+    free(steps);
+    return st;
+}
+
+/* The whole matrix of a small graph without weights, if it is one and all its distances are sure to fit. */
+static bool small(pe_graph_job *j, answer *o, posenc_status *st, posenc_error *err)
+{
+    const shortest_path *p = j->request->params;
+    const posenc_tensor *t = o->distances;
+    pe_simple plain;
+    if (j->n > PE_WIDE_PAIRS || root_count(p) >= 0 || o->predecessors ||
+        (j->n > PE_PAIRS && pe_distance_largest(t->dtype) < (double)(j->n - 1)) ||
+        !pe_simple_build(j->request->graph, j->graph, PE_LOOPS_DROP, &plain))
+        return false;
+    void *to = element(t, o->offsets ? o->offsets[j->graph] : 0);
+    *st = j->n > PE_PAIRS ? in_words(j, o, &plain.csr, to, err) : in_bytes(j, o, &plain.csr, to);
     return true;
 }
 
@@ -491,7 +523,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     work w = { .p = j->request->params, .o = o, .j = j };
     const int64_t equal = o->equal;
     posenc_status st;
-    if (small(j, o, &st))
+    if (small(j, o, &st, err))
         return st;
     st = work_init(&w, err);
     for (int64_t first = 0; first < w.sources && !st; first += PE_WAVE) {

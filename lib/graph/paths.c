@@ -95,50 +95,72 @@ posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, int32_t 
 
 /* ---- all pairs ---- */
 
-/* to = min(to, from + by); a loop of this form becomes one instruction of minima. */
-PE_BODY void shorten(uint8_t *restrict to, const uint8_t *restrict from, uint8_t by, int64_t width)
-{
-    for (int64_t k = 0; k < width; k += 32)
-        for (int i = 0; i < 32; i++) {
-            const uint8_t way = (uint8_t)(from[k + i] + by);
-            to[k + i] = way < to[k + i] ? way : to[k + i];
-        }
-}
-
 /* Nodes come one by one. Steps from a new node lead through its neighbours that are there; if it has several, it may be on
- * the way between any two. No sum is over 2 x 127. */
-PE_BODY void add_nodes(const pe_csr *c, uint8_t *steps, int64_t width)
-{
-    for (int64_t v = 0; v < c->n; v++) {
-        uint8_t *row = steps + v * width, *column = steps + v;
-        int64_t a = c->ptr[v];
-        for (; a < c->ptr[v + 1] && c->col[a] < v; a++)
-            shorten(row, steps + c->col[a] * width, 1, width);
-        row[v] = 0;
-        if (a - c->ptr[v] > 1)
-            for (int64_t x = 0; x < v; x++)
-                shorten(steps + x * width, row, row[x], width);
-        else
-            for (int64_t x = 0; x < v; x++, column += width)
-                *column = row[x];
+ * the way between any two. `none` and twice `none` fit the type; width is a multiple of 32.
+ * to = min(to, from + by): a loop of this form becomes instructions of minima. */
+#define PAIRS(type)                                                                                   \
+    PE_BODY void shorten_##type(type *restrict to, const type *restrict from, type by, int64_t width) \
+    {                                                                                                 \
+        for (int64_t k = 0; k < width; k += 32)                                                       \
+            for (int i = 0; i < 32; i++) {                                                            \
+                const type way = (type)(from[k + i] + by);                                            \
+                to[k + i] = way < to[k + i] ? way : to[k + i];                                        \
+            }                                                                                         \
+    }                                                                                                 \
+    PE_BODY void add_node_##type(const pe_csr *c, type *steps, int64_t v, int64_t width)              \
+    {                                                                                                 \
+        type *row = steps + v * width, *column = steps + v;                                           \
+        int64_t a = c->ptr[v];                                                                        \
+        for (; a < c->ptr[v + 1] && c->col[a] < v; a++)                                               \
+            shorten_##type(row, steps + c->col[a] * width, 1, width);                                 \
+        row[v] = 0;                                                                                   \
+        if (a - c->ptr[v] > 1)                                                                        \
+            for (int64_t x = 0; x < v; x++)                                                           \
+                shorten_##type(steps + x * width, row, row[x], width);                                \
+        else                                                                                          \
+            for (int64_t x = 0; x < v; x++, column += width)                                          \
+                *column = row[x];                                                                     \
     }
-}
+PAIRS(uint8_t)
+PAIRS(uint16_t)
 
 PE_BODY void pairs_body(const pe_csr *c, uint8_t *steps)
 {
     const int64_t width = pe_pairs_width(c->n);
     memset(steps, PE_PAIRS_NONE, (size_t)(c->n * width));
-    switch (width) { /* most molecules have one of two known widths */
-    case 32: add_nodes(c, steps, 32); break;
-    case 64: add_nodes(c, steps, 64); break;
-    default: add_nodes(c, steps, width); break;
-    }
+    for (int64_t v = 0; v < c->n && width == 32; v++) /* most molecules have one of two known widths */
+        add_node_uint8_t(c, steps, v, 32);
+    for (int64_t v = 0; v < c->n && width == 64; v++)
+        add_node_uint8_t(c, steps, v, 64);
+    for (int64_t v = 0; v < c->n && width > 64; v++)
+        add_node_uint8_t(c, steps, v, width);
 }
 
+PE_BODY void wide_body(const pe_csr *c, uint16_t *steps, int64_t v) { add_node_uint16_t(c, steps, v, pe_pairs_width(c->n)); }
+
 PE_KERNEL(pairs, pairs_body, (const pe_csr *c, uint8_t *steps), (c, steps))
+PE_KERNEL(wide, wide_body, (const pe_csr *c, uint16_t *steps, int64_t v), (c, steps, v))
 
 void pe_pairs_on(int path, const pe_csr *c, uint8_t *steps) { pairs_paths[path](c, steps); }
 void pe_pairs(const pe_csr *c, uint8_t *steps) { pe_pairs_on(pe_simd(), c, steps); }
+
+posenc_status pe_wide_pairs_on(int path, const pe_csr *c, uint16_t *steps, pe_pace *pace)
+{
+    const int64_t width = pe_pairs_width(c->n);
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < c->n * width; i++)
+        steps[i] = PE_WIDE_PAIRS_NONE;
+    for (int64_t v = 0; v < c->n && !st; v++) {
+        wide_paths[path](c, steps, v);
+        st = pe_pace_add(pace, v * (2 + width / 16) + 2 * width);
+    }
+    return st;
+}
+
+posenc_status pe_wide_pairs(const pe_csr *c, uint16_t *steps, pe_pace *pace)
+{
+    return pe_wide_pairs_on(pe_simd(), c, steps, pace);
+}
 
 /* ---- from a set ---- */
 

@@ -33,15 +33,18 @@ uint64_t pe_wave_bytes(int64_t n);
 
 /* ---- all pairs ---- */
 
-enum { PE_PAIRS = 126, PE_PAIRS_NONE = 127 };
+enum { PE_PAIRS = 126, PE_PAIRS_NONE = 127, PE_WIDE_PAIRS = 512, PE_WIDE_PAIRS_NONE = INT16_MAX };
 
-/* Bytes from one row of steps to the next. */
+/* Elements from one row of steps to the next. */
 static inline int64_t pe_pairs_width(int64_t n) { return (n + 31) / 32 * 32; }
 /* Of a symmetric matrix of at most PE_PAIRS nodes. steps (n, pe_pairs_width(n)), of which n columns count: PE_PAIRS_NONE
  * where there is no path. */
 void pe_pairs(const pe_csr *c, uint8_t *steps);
-/* The same by one pe_path of core/lanes.h, which this CPU has: for tests. */
+/* The same of at most PE_WIDE_PAIRS nodes, with PE_WIDE_PAIRS_NONE. */
+posenc_status pe_wide_pairs(const pe_csr *c, uint16_t *steps, pe_pace *pace);
+/* By one pe_path of core/lanes.h, which this CPU has: for tests. */
 void pe_pairs_on(int path, const pe_csr *c, uint8_t *steps);
+posenc_status pe_wide_pairs_on(int path, const pe_csr *c, uint16_t *steps, pe_pace *pace);
 
 /* ---- from a set ---- */
 
