@@ -190,8 +190,9 @@ static void cost(const posenc_request *r, posenc_cost *out)
         const double paths = p->return_paths ? 6 * n + 5 * m + 3 * n * (double)p->max_predecessors : 0;
         out->ns += 1500 + 60 * m + 30 * n + sources * (search + paths + 4 * n);
         const uint64_t abreast = sources < PE_WAVE ? (uint64_t)sources : PE_WAVE;
-        const uint64_t scratch = (uint64_t)arcs * 60 + (uint64_t)nodes * (160 + 8 * abreast) + pe_wave_bytes(nodes) +
-                                 pe_spread_bytes(nodes) + (uint64_t)(sources * 4) + 4096;
+        const uint64_t scratch = (uint64_t)arcs * 60 + (uint64_t)nodes * (160 + 8 * abreast) +
+                                 pe_wave_bytes(nodes, (int64_t)abreast) + pe_spread_bytes(nodes) + (uint64_t)(sources * 4) +
+                                 4096;
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }
@@ -220,7 +221,6 @@ typedef struct work {
     pe_spread search;
     int64_t sources;
     int32_t *source; /* (sources) */
-    int32_t *steps;  /* (64, n), or one row where lengths are asked for: NULL */
     double *row;     /* (64, n) distances of a block of sources */
     int32_t *before; /* (max_predecessors) scratch */
     double most;     /* the largest number that the dtype holds */
@@ -233,7 +233,6 @@ static void work_fini(work *w)
     pe_wave_fini(&w->wave);
     pe_spread_fini(&w->search);
     free(w->source);
-    free(w->steps);
     free(w->row);
     free(w->before);
 }
@@ -254,21 +253,27 @@ static posenc_status work_init(work *w, posenc_error *err)
         return st;
     if (w->o->predecessors && (st = pe_csr_transpose(&w->csr, &w->into, w->j->ctx, err)))
         return st;
-    if ((st = w->lengths ? pe_spread_init(&w->search, &w->csr, true, err) : pe_wave_init(&w->wave, &w->csr, err)))
+    if (w->lengths && (st = pe_spread_init(&w->search, &w->csr, true, err)))
         return st;
     const int64_t abreast = w->sources < PE_WAVE ? w->sources : PE_WAVE;
     const size_t block = (size_t)(abreast * n) + 1;
     w->source = malloc((size_t)(w->sources + 1) * sizeof *w->source);
-    w->steps = w->lengths ? NULL : malloc(block * sizeof *w->steps);
     w->row = malloc(block * sizeof *w->row);
     w->before = malloc((size_t)w->p->max_predecessors * sizeof *w->before);
-    if (!w->source || (!w->lengths && !w->steps) || !w->row || !w->before)
+    if (!w->source || !w->row || !w->before)
         return pe_no_memory("memory", err);
     for (int64_t i = 0; i < n && w->whole && !st; i++) {
         w->source[i] = (int32_t)i;
         st = pe_pace_add(&w->j->pace, 1);
     }
-    return w->whole ? st : take_roots(w->p, n, w->source, &w->j->pace, err);
+    if (!st && !w->whole)
+        st = take_roots(w->p, n, w->source, &w->j->pace, err);
+    if (st || w->lengths)
+        return st;
+    bool together;
+    if ((st = pe_wave_abreast(&w->csr, w->source, w->sources, &together, &w->j->pace, err)))
+        return st;
+    return pe_wave_init(&w->wave, &w->csr, (int)abreast, together, err);
 }
 
 /* The place of the pair (source s, node v) among all that are told. */
@@ -347,14 +352,14 @@ static posenc_status block(work *w, int64_t first, int count, posenc_error *err)
     const int64_t n = w->j->n;
     const posenc_tensor *t = w->o->distances;
     posenc_status st = PE_OK;
-    if (!w->lengths && (st = pe_wave_run(&w->wave, w->source + first, count, w->steps, &w->j->pace)))
+    if (!w->lengths && (st = pe_wave_run(&w->wave, w->source + first, count, &w->j->pace)))
         return st;
     for (int i = 0; i < count && !st; i++) {
         double *row = w->row + i * n;
         if (w->lengths && (st = pe_spread_run(&w->search, w->source + first + i, 1, -1, &w->j->pace, err)))
             return st;
         for (int64_t v = 0; v < n && !st; v++) {
-            row[v] = w->lengths ? w->search.dist[v] : w->steps[i * n + v];
+            row[v] = w->lengths ? w->search.dist[v] : pe_wave_steps(&w->wave, i, v);
             st = pe_pace_add(&w->j->pace, 1);
         }
         for (int64_t v = 0; v < n && w->o->predecessors && !st; v++)
