@@ -431,7 +431,7 @@ typedef int64_t eight_int64 __attribute__((vector_size(64)));
         for (int64_t k = 0; k < n; k += 8) {                                                                \
             eight_bytes x;                                                                                  \
             memcpy(&x, steps + u * width + k, sizeof x);                                                    \
-            const eight_bytes over = (eight_bytes)(x > most);                                               \
+            const eight_bytes over = (eight_bytes)(x > most) & (eight_bytes)(x != PE_PAIRS_NONE);           \
             x = (x & ~over) | (over & beyond);                                                              \
             eight_##kind told = __builtin_convertvector(x, eight_##kind);                                   \
             const eight_##kind gone = (eight_##kind)(told == PE_PAIRS_NONE);                                \
