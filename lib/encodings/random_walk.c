@@ -612,28 +612,42 @@ typedef struct tally {
     int64_t probes;
 } tally;
 
-/* Adds `count` probes: x[v] y[v] in the lanes of row v (Chan's rule for two sets). */
-static posenc_status add_probes(const walker *w, tally *t, int64_t c, const double *x, const double *y, int64_t count)
+/* `count` probes: x[v] y[v] in the lanes of row v. */
+typedef struct probes {
+    double *mean, *square; /* (n) */
+    const double *x, *y;
+    int64_t count, before;
+} probes;
+
+/* Adds them (Chan's rule for two sets). */
+static posenc_status add_to_rows(void *arg, int64_t begin, int64_t end, pe_pace *pace)
 {
+    const probes *p = arg;
+    const int64_t count = p->count;
+    const double total = (double)(p->before + count), weight = (double)count / total,
+                 cross = (double)p->before * (double)count / total;
     posenc_status st = PE_OK;
-    double *mean = t->mean + c * w->n, *square = t->square + c * w->n;
-    const double total = (double)(t->probes + count), weight = (double)count / total,
-                 cross = (double)t->probes * (double)count / total;
-    for (int64_t v = 0; v < w->n && !st; v++) {
+    for (int64_t v = begin; v < end && !st; v++) {
         double z[PE_WIDTH], sum = 0, squares = 0;
         for (int64_t i = 0; i < count; i++) {
-            z[i] = x[v * PE_WIDTH + i] * y[v * PE_WIDTH + i];
+            z[i] = p->x[v * PE_WIDTH + i] * p->y[v * PE_WIDTH + i];
             sum += z[i];
         }
         sum /= (double)count;
         for (int64_t i = 0; i < count; i++)
             squares += (z[i] - sum) * (z[i] - sum);
-        const double off = sum - mean[v];
-        mean[v] += off * weight;
-        square[v] += squares + off * off * cross;
-        st = pe_pace_add(w->pace, 40);
+        const double off = sum - p->mean[v];
+        p->mean[v] += off * weight;
+        p->square[v] += squares + off * off * cross;
+        st = pe_pace_add(pace, 40);
     }
     return st;
+}
+
+static posenc_status add_probes(const walker *w, tally *t, int64_t c, const double *x, const double *y, int64_t count)
+{
+    probes p = { t->mean + c * w->n, t->square + c * w->n, x, y, count, t->probes };
+    return pe_by_rows(w->n, add_to_rows, &p, w->pace);
 }
 
 /* Random signs in the lanes of f; node v's depends on seed, probe and v. */

@@ -248,27 +248,32 @@ static void share(void *pool, int64_t n, void (*task)(void *arg, int64_t i), voi
     pe_pool_parallel(pool, n, task, arg);
 }
 
-static const char *const large[][2] = {
-    { "random_walk", "walk_length=8&dtype=float64" },
-    { "anchor_distance", "anchor_mode=random&num_anchors=40" },
-    { "shortest_path", "roots=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19" },
+static const struct {
+    const char *encoding, *query;
+    int64_t wide, high; /* a grid: many groups and ranges of rows, searches one after another */
+} large[] = {
+    { "random_walk", "walk_length=8&dtype=float64", 100, 100 },
+    { "random_walk", "walk_length=3&method=probe&num_probes=9", 3, 23000 },
+    { "personalized_pagerank", "output=rows&sources=0,40000&alpha=0.9", 3, 23000 },
+    { "anchor_distance", "anchor_mode=random&num_anchors=40", 100, 100 },
 };
 
 START_TEST(large_graphs_with_any_threads)
 {
-    net *g = net_new(10000);
+    const int64_t wide = large[_i].wide, n = wide * large[_i].high;
+    net *g = net_new(n);
     pe_pool *pool = pe_pool_new(THREADS, 4);
     posenc_context many = { .parallel = share, .user = pool, .threads = THREADS };
     posenc_answer a = { 0 };
     posenc_error err = { 0 };
-    for (int64_t v = 0; v < 10000; v++) { /* a grid: many groups, searches one after another */
-        if (v % 100)
+    for (int64_t v = 0; v < n; v++) {
+        if (v % wide)
             net_add(g, v - 1, v, 1);
-        if (v >= 100)
-            net_add(g, v - 100, v, 1);
+        if (v >= wide)
+            net_add(g, v - wide, v, 1);
     }
-    posenc_answer one = net_ask(large[_i][0], g, large[_i][1]);
-    ck_assert(!posenc_encode(large[_i][0], large[_i][1], &g->e, &a, &many, &err));
+    posenc_answer one = net_ask(large[_i].encoding, g, large[_i].query);
+    ck_assert(!posenc_encode(large[_i].encoding, large[_i].query, &g->e, &a, &many, &err));
     for (int i = 0; i < one.result.ntensors; i++)
         ck_assert(!memcmp(one.result.tensor[i].data, a.result.tensor[i].data, posenc_tensor_size(&one.result.tensor[i])));
     posenc_answer_fini(&one);
