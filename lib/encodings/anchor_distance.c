@@ -433,7 +433,7 @@ static posenc_status one_block(void *arg, int64_t i, posenc_error *err)
                            d >= 0 && d < STEPS_TOLD ? told[d] : pe_tell(&w->p->tell, d), d, all->seed[first + k], err);
         }
         if (!st)
-            st = pe_pace_add(&pace, 16 * count + 64);
+            st = pe_pace_add(&pace, 40 * count + 100);
     }
     pe_wave_fini(&wave);
     return st;

@@ -132,7 +132,7 @@ static posenc_status look_around(pe_ball *b, const pe_sparse *rows, const int32_
                 b->to[arcs] = b->place[v] - 1;
                 b->value[arcs++] = rows->value[k];
             }
-            st = pe_pace_add(pace, 8 * m + 8);
+            st = pe_pace_add(pace, 20 * m + 20);
         }
         b->within[a + 1] = n;
     }
@@ -140,7 +140,7 @@ static posenc_status look_around(pe_ball *b, const pe_sparse *rows, const int32_
     *count = n;
     for (int64_t i = 0; i < n; i++)
         b->place[b->node[i]] = 0;
-    return st ? st : pe_pace_add(pace, 2 * n);
+    return st ? st : pe_pace_add(pace, 6 * n);
 }
 
 /* ---- steps ---- */
@@ -190,6 +190,8 @@ posenc_status pe_ball_walk(pe_ball *b, const pe_sparse *rows, const double *shar
     }
     for (int64_t i = 0; i < n; i++)
         b->share[i] = share[b->node[i]];
+    if ((st = pe_pace_add(pace, 6 * n)))
+        return st;
     double *here = b->panel[0], *next = b->panel[1];
     st = pe_panel_zero(n, here, pace);
     for (int i = 0; i < count; i++)

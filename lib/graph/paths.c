@@ -64,7 +64,7 @@ static posenc_status search(const pe_csr *c, int32_t source, int32_t *steps, int
                     steps[c->col[i]] = d;
                     queue[tail++] = c->col[i];
                 }
-            st = pe_pace_add(pace, 6 * (end - a));
+            st = pe_pace_add(pace, 12 * (end - a));
         }
         if (!st)
             st = pe_pace_add(pace, 8);
@@ -109,7 +109,7 @@ static posenc_status run_abreast(pe_wave *w, const int32_t *source, int count, p
     for (int64_t v = 0; v < n && !st; v++) {
         w->seen[v] = w->here[v] = w->next[v] = 0;
         memset(w->steps + v * w->most, 0xff, (size_t)w->most * sizeof *w->steps); /* -1 */
-        st = pe_pace_add(pace, 3 + w->most / 2);
+        st = pe_pace_add(pace, 6 + w->most);
     }
     for (int i = 0; i < count && !st; i++) {
         if (!w->here[source[i]])
@@ -132,7 +132,7 @@ static posenc_status run_abreast(pe_wave *w, const int32_t *source, int count, p
                         w->then[nthen++] = v;
                     w->next[v] |= fresh;
                 }
-                st = pe_pace_add(pace, 6 * (end - a));
+                st = pe_pace_add(pace, 12 * (end - a));
             }
             if (!st)
                 st = pe_pace_add(pace, 6);
@@ -141,7 +141,7 @@ static posenc_status run_abreast(pe_wave *w, const int32_t *source, int count, p
             const int32_t v = w->then[i];
             w->seen[v] |= w->next[v];
             mark(w->next[v], d, w->steps + (int64_t)v * w->most);
-            st = pe_pace_add(pace, 16 + 2 * count);
+            st = pe_pace_add(pace, 32 + 4 * count);
             w->here[v] = w->next[v];
             w->next[v] = 0;
         }
