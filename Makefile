@@ -80,7 +80,8 @@ $O/digests $O/encode: $O/%: $O/tests/golden/%.o $(LIB)
 # each target replays its corpus with a plain driver; VARIANT=fuzz links libFuzzer's instead
 $(FUZZ_BIN): $O/%: $O/tests/fuzz/%.o $(if $(filter fuzz,$(VARIANT)),,$O/tests/fuzz/replay.o) $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(filter fuzz,$(VARIANT)),-fsanitize=fuzzer) -o $@ $^ $(SERVER_LIBS)
-$(BENCH_BIN): $O/%: $O/tests/bench/%.o $(SERVER_OBJ) $(LIB)
+$(call obj,$(BENCH_SRC)): CPPFLAGS += -iquote clients/cli
+$(BENCH_BIN): $O/%: $O/tests/bench/%.o $O/clients/cli/crew.o $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS)
 
 $(call obj,$(SERVER_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(BENCH_SRC)) $(GEN:.c=.o): | $(GEN)      # these speak protobuf

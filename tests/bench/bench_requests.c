@@ -1,13 +1,14 @@
 /* bench_requests.c - times one request again and again: our side of tests/bench/measure.py.
  *
  * usage: bench_requests ENCODING PARAMS.json [TENSORS.npz [NUM_NODES [directed]]]
- * A line of standard input, "SECONDS", repeats the request for at least that long and prints a line:
+ * A line of standard input, "SECONDS THREADS", repeats the request for at least that long and prints a line:
  *     cpu wall prepare repetitions peak
  * nanoseconds a repetition of process CPU time, of wall time, and of CPU time up to where computing begins; how often it
  * ran; the largest resident size meanwhile [KiB]. Or "error TEXT".
  * Timed: what a C caller does with arrays in memory, that is graph (checked, sorted), resolving (rules, SHA-256 of the
  * inputs), memory for the result, computing. Not timed: reading the files, the JSON text, freeing. */
 #include "core/memory.h"
+#include "crew.h"
 #include "posenc.h"
 
 #include <stdio.h>
@@ -26,6 +27,7 @@ typedef struct order {
     size_t ntensors;
     int64_t num_nodes; /* -1: ptr says */
     bool directed;
+    int threads;
 } order;
 
 static double seconds(clockid_t clock)
@@ -60,8 +62,11 @@ static posenc_status run(const order *o, posenc_arena *a, times *sum, posenc_err
     const double ready = seconds(CLOCK_PROCESS_CPUTIME_ID);
     void *memory[PE_MAX_OUTPUTS] = { NULL };
     posenc_result out = r.shape;
+    posenc_context ctx = { 0 };
+    if (o->threads > 1)
+        crew_join(&ctx, o->threads);
     if (!(st = memory_for(&out, memory, err)))
-        st = posenc_compute(&r, &out, NULL, err);
+        st = posenc_compute(&r, &out, &ctx, err);
     sum->cpu += seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     sum->wall += seconds(CLOCK_MONOTONIC) - wall;
     sum->prepare += ready - cpu;
@@ -152,8 +157,9 @@ int main(int argc, char **argv)
         }
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    while (fgets(line, sizeof line, stdin))
-        repeat(&o, atof(line));
+    double least;
+    while (fgets(line, sizeof line, stdin) && sscanf(line, "%lf %d", &least, &o.threads) == 2)
+        repeat(&o, least);
     posenc_arena_free(a);
     free(json);
     free(npz);

@@ -94,10 +94,10 @@ def environment(core=None):
 
 
 class Worker:
-    """A process that answers every line "SECONDS" with a line of figures."""
+    """A process that answers every line "SECONDS THREADS" with a line of figures."""
 
-    def __init__(self, command, env=None, limit=None):
-        self.limit = limit
+    def __init__(self, command, env=None, limit=None, threads=1):
+        self.limit, self.threads = limit, threads
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
                                         text=True, bufsize=1)
 
@@ -114,7 +114,7 @@ class Worker:
         return text
 
     def run(self, least):
-        self.process.stdin.write(f"{least}\n")
+        self.process.stdin.write(f"{least} {self.threads}\n")
         self.process.stdin.flush()
         cpu, wall, prepare, n, peak = self.line().split()
         return {"cpu": float(cpu) * 1e-9, "wall": float(wall) * 1e-9, "prepare": float(prepare) * 1e-9, "n": int(n),
@@ -130,16 +130,17 @@ class Worker:
 class Ours:
     """A request: parameters as JSON would have them, tensors (the graph among them) as arrays or the path of an .npz."""
 
-    def __init__(self, encoding, params, tensors=None, num_nodes=None, directed=False):
+    def __init__(self, encoding, params, tensors=None, num_nodes=None, directed=False, threads=1):
+        self.threads, self.limit = threads, None
         self.command = [BUILD / "bench_requests", encoding, write(f"{encoding}.json", json.dumps(params))]
-        if tensors is not None:
-            self.command.append(tensors if isinstance(tensors, str) else write(f"{encoding}.npz", tensors))
-            self.command.append(-1 if num_nodes is None else num_nodes)
+        self.tensors = tensors if tensors is None or isinstance(tensors, str) else write(f"{encoding}.npz", tensors)
+        if self.tensors:
+            self.command += [self.tensors, -1 if num_nodes is None else num_nodes]
         if directed:
             self.command.append("directed")
 
     def start(self):
-        return Worker(self.command)
+        return Worker(self.command, threads=self.threads)
 
 
 class Peer:
@@ -240,7 +241,7 @@ def best_core():
         took = {}
         for _ in range(2):
             for c in core_types():
-                p = subprocess.run([PYTHON, HERE / "peer.py", "measure", "blas", "[]"], env=environment(c), input="0\n0\n",
+                p = subprocess.run([PYTHON, HERE / "peer.py", "measure", "blas", "[]"], env=environment(c), input="0 1\n0 1\n",
                                    text=True, capture_output=True)
                 lines = p.stdout.split("\n")
                 if lines[0] == "ready":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """peer.py MODULE FUNCTION ARGUMENTS (a JSON list): the other side of measure.py, and it speaks as bench_requests does.
 
-Prints "ready", or "absent WHAT". Then for a line "SECONDS" repeats for at least that long and prints
+Prints "ready", or "absent WHAT". Then for a line "SECONDS THREADS" (1) repeats for at least that long and prints
 "cpu wall 0 repetitions peak": nanoseconds a repetition, and the largest resident size [KiB]."""
 import gc
 import importlib
@@ -30,7 +30,7 @@ def main():
         return
     print("ready", file=out, flush=True)
     for line in sys.stdin:
-        least, n, wall = float(line), 0, 0.0
+        least, n, wall = float(line.split()[0]), 0, 0.0
         gc.collect()
         Path("/proc/self/clear_refs").write_text("5")
         cpu, begin = time.process_time(), time.perf_counter()
