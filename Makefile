@@ -84,6 +84,14 @@ $(call obj,$(BENCH_SRC)): CPPFLAGS += -iquote clients/cli
 $(BENCH_BIN): $O/%: $O/tests/bench/%.o $O/clients/cli/crew.o $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS)
 
+# the gRPC door's peer, in C++; `make bench` builds it where the compiler, the library and its generator are installed
+CPP_PROTO := $(patsubst proto/%.proto,%,$(filter proto/posenc/%,$(PROTO)))
+$O/grpc_peer: tests/bench/grpc_peer.cc $(PROTO)
+	$(call say,CXX)mkdir -p $O/gen/cpp && protoc --proto_path=proto --cpp_out=$O/gen/cpp --grpc_out=$O/gen/cpp \
+	    --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin) $(CPP_PROTO:%=%.proto) && \
+	    $(CXX) -std=c++17 -O2 -Wall -Wextra -I$O/gen/cpp -o $@ $< $(CPP_PROTO:%=$O/gen/cpp/%.pb.cc) \
+	    $O/gen/cpp/posenc/v1/encoding_service.grpc.pb.cc $$(pkg-config --cflags --libs grpc++ protobuf) -labsl_synchronization
+
 $(call obj,$(SERVER_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(BENCH_SRC)) $(GEN:.c=.o): | $(GEN)      # these speak protobuf
 $O/tests/unit/main.o: $O/gen/suites.h
 
