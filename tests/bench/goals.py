@@ -18,11 +18,12 @@ import re
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import measure
 
-FAMILIES = ["small", "walks", "large", "tables", "families", "serving", "promptness"]
+FAMILIES = ["small", "walks", "large", "tables", "families", "serving", "latency"]
 OUT = measure.ROOT / "build/bench"
 
 
@@ -169,8 +170,11 @@ def main():
             for r in importlib.import_module(name).rows():
                 rows.append({"family": name, "load": round(os.getloadavg()[0], 2), **r})
                 print(line(r), flush=True)
-        except ImportError as e:
-            rows.append({"family": name, **measure.missing(name, f"absent: {e.name} for {sys.executable}")})
+        except Exception as e:      # the other families go on
+            absent = isinstance(e, ImportError)
+            if not absent:
+                traceback.print_exc()
+            rows.append({"family": name, **measure.missing(name, f"absent: {e.name} for {sys.executable}" if absent else f"error: {e!r}")})
             print(line(rows[-1]), flush=True)
         end = leave(m, rows)
     print(end)

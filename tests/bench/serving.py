@@ -248,7 +248,16 @@ def start_to_ready():
     return t
 
 
+class Hit(measure.Ours):
+    """The same request, from memory, without a door."""
+
+    def __init__(self, encoding, query):
+        self.command, self.threads = [measure.BUILD / "bench_hit", encoding, query], 1
+
+
 def rows():
+    yield from measure.compare("a hit in memory, sinusoidal 16 x 64, without a door", Hit("sinusoidal", "embedding_dim=64&num_positions=16"),
+                               "posenc, resolving and computing it", measure.Ours("sinusoidal", {"embedding_dim": 64, "num_positions": 16}))
     ours = Posencd()
     try:
         yield from http_rows(ours)
