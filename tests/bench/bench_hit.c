@@ -62,7 +62,8 @@ int main(int argc, char **argv)
             n += AT_ONCE;
             wall = seconds(CLOCK_MONOTONIC) - begin;
         } while (wall < least);
-        printf("%.1f %.1f 0 %ld 0\n", (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e9 / (double)n, wall * 1e9 / (double)n, n);
+        printf("%.1f %.1f 0 %ld 0\n", (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e9 / (double)n, wall * 1e9 / (double)n,
+               n);
     }
     pe_request_unref(r);
     pe_service_free(s);
