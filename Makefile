@@ -175,7 +175,7 @@ soak:
 ## bench: every speed goal as a ratio to its peer in the same run, build/bench/goals.{md,json}; ONLY=REGEX QUICK=1 PAIRS=5
 bench: $(BENCH_BIN) $O/posencd
 	@if pkg-config --exists grpc++ && command -v grpc_cpp_plugin >/dev/null && command -v $(CXX) >/dev/null; then \
-	    $(MAKE) --no-print-directory $O/grpc_peer; fi
+	    $(MAKE) -s --no-print-directory $O/grpc_peer; fi
 	@POSENC_BUILD=$O /usr/bin/python3 tests/bench/goals.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick) $(if $(PAIRS),--pairs $(PAIRS))
 	@$(if $(wildcard tests/bench/instructions.sh),POSENC_BUILD=$O tests/bench/instructions.sh,true)
 

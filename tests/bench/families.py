@@ -178,4 +178,5 @@ def rows():
         ours = measure.Ours(encoding, body)
         for library, there in (("numpy", by_numpy), ("torch", by_torch)):
             if there:
-                yield from measure.compare(f"{family}: {what}", ours, f"{library}, as users write it", measure.Peer("families", "peer", what, library))
+                yield from measure.compare(f"{family}: {what}", ours, f"{library}, as users write it",
+                                           measure.Peer("families", "peer", what, library))

@@ -139,7 +139,7 @@ def leave(m, rows):
         count[verdict(r)] = count.get(verdict(r), 0) + 1
     end = "\n".join(["", ", ".join(f"{n} {v}" for v, n in count.items() if v != "-") or "no goal measured", "", described(m)])
     (OUT / "goals.md").write_text("\n".join([HEAD, *map(line, rows), end]))
-    (OUT / "goals.json").write_text(json.dumps({"machine": m, "settings": {k: str(v) if k == "only" else v for k, v in measure.settings.items()},
+    (OUT / "goals.json").write_text(json.dumps({"machine": m, "settings": {**measure.settings, "only": measure.settings["only"].pattern},
                                                 "rows": [{**r, "verdict": verdict(r)} for r in rows]}, indent=1))
     return end
 

@@ -36,7 +36,8 @@ class Doors:
     def small(self):
         """Seconds of 32,768 values that nobody asked for before: on the pool, not in place."""
         t = time.perf_counter()
-        self.connection.request("GET", f"/v1/encodings/sinusoidal/table.bin?embedding_dim=256&num_positions=128&offset={next(self.fresh)}")
+        self.connection.request("GET", "/v1/encodings/sinusoidal/table.bin?embedding_dim=256&num_positions=128"
+                                f"&offset={next(self.fresh)}")
         r = self.connection.getresponse()
         assert r.status == 200 and len(r.read()) == 4 * 256 * 128
         return time.perf_counter() - t
@@ -111,8 +112,8 @@ def cancelled(doors, door):
         leave = doors.begin(door, graph, {"k": 300})
         time.sleep(0.05 + 0.02 * i)      # at different places of the solver
         took.append(doors.leave(leave))
-    yield measure.bounded(goal, max(took), "ms", MOST_MS, f"the longest of {len(took)}, median {statistics.median(took):.1f} ms, wall time, "
-                          f"load {os.getloadavg()[0]:.1f}")
+    yield measure.bounded(goal, max(took), "ms", MOST_MS, f"the longest of {len(took)}, median {statistics.median(took):.1f} ms, "
+                          f"wall time, load {os.getloadavg()[0]:.1f}")
 
 
 def polls():
@@ -123,7 +124,8 @@ def polls():
         graph, query, count, worst, spent, over = text.rstrip("\n").split("\t")
         goal = f"largest gap between polls: {graph}, {query}"
         if measure.wanted(goal):
-            yield measure.bounded(goal, float(worst), "ms", MOST_MS, f"{count} polls in {spent} s{', then stopped' if over == '1' else ''}, CPU time")
+            yield measure.bounded(goal, float(worst), "ms", MOST_MS,
+                                  f"{count} polls in {spent} s{', then stopped' if over == '1' else ''}, CPU time")
     if p.wait():
         yield measure.missing("largest gap between polls", f"error: bench_polls ended with status {p.returncode}")
 

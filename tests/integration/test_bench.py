@@ -67,7 +67,8 @@ def test_bounds_and_only(monkeypatch):
 def test_our_side_reads_requests_and_names_errors(tmp_path):
     def ask(params):
         (tmp_path / "p.json").write_text(json.dumps(params))
-        p = subprocess.run([BUILD / "bench_requests", "sinusoidal", tmp_path / "p.json"], input="0 1\n0 2\n", text=True, capture_output=True, timeout=60)
+        p = subprocess.run([BUILD / "bench_requests", "sinusoidal", tmp_path / "p.json"], input="0 1\n0 2\n", text=True,
+                           capture_output=True, timeout=60)
         return p.stdout.splitlines()
     lines = ask({"embedding_dim": 8, "num_positions": 4})
     assert len(lines) == 2 and all(len(x.split()) == 5 and float(x.split()[0]) > 0 for x in lines)
@@ -75,5 +76,6 @@ def test_our_side_reads_requests_and_names_errors(tmp_path):
 
 
 def test_peer_says_what_it_lacks():
-    p = subprocess.run([sys.executable, ROOT / "tests/bench/peer.py", "no_such_module", "f", "[]"], text=True, capture_output=True, timeout=60)
+    p = subprocess.run([sys.executable, ROOT / "tests/bench/peer.py", "no_such_module", "f", "[]"], text=True, capture_output=True,
+                       timeout=60)
     assert p.stdout == "absent no_such_module (make bench-peers)\n"
