@@ -175,6 +175,8 @@ def peer(what, library):
 
 def rows():
     for family, what, encoding, body, by_numpy, by_torch in cases():
+        if not measure.wanted(f"{family}: {what}", "numpy, as users write it", "torch, as users write it"):
+            continue
         ours = measure.Ours(encoding, body)
         for library, there in (("numpy", by_numpy), ("torch", by_torch)):
             if there:
