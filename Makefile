@@ -181,7 +181,7 @@ bench: $(BENCH_BIN) $O/posencd
 
 ## bench-peers: the peers of `make bench` that PyPI has, into a venv under build/ (tests/bench/peers.txt; 5 GB); PYTHON=3.10 to 3.12
 bench-peers:
-	@$(or $(PYTHON),/usr/bin/python3) -m venv build/bench/peers || { \
+	@$(or $(PYTHON),/usr/bin/python3) -m venv --clear build/bench/peers || { \
 	    echo "bench-peers: no venv; apt-get install python3-venv, or name another PYTHON" >&2; exit 1; }
 	build/bench/peers/bin/pip install -q -r tests/bench/peers.txt
 
