@@ -9,6 +9,7 @@
  *
  * The order of the file is that of every encoding: rows, check, shape, cost, compute, descriptor. README.md says what
  * else a new one needs; alibi_slopes.c is the smallest. */
+#include "core/stream.h"
 #include "sequence/convention.h"
 #include "sequence/positions.h"
 
@@ -337,12 +338,20 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     st = pe_sines_frequencies(&t.s, t.w, ctx);
     if (!st && p->normalize != NONE)
         st = measure(&t, err);
+    pe_stream stream;
+    pe_stream_begin(&stream, dst->data, (size_t)posenc_tensor_size(dst), row_size);
     for (int64_t i = 0; !st && i < t.n; i++) {
-        if ((st = make_row(&t, i)))
-            break;
-        finish_row(&t);
-        posenc_convert(dst->dtype, (char *)dst->data + (size_t)i * row_size, t.row, d);
+        void *to = pe_stream_row(&stream, row_size);
+        const double position = pe_position(&t.source, i);
+        if (t.both && position != t.zero && p->normalize == NONE && p->scale_output == 1) {
+            st = pe_sines_turn_to(&t.s, &t.c, &t.rotor, position, t.both, t.row, dst->dtype, to, &t.pace);
+        } else if (!(st = make_row(&t, i))) {
+            finish_row(&t);
+            posenc_convert(dst->dtype, to, t.row, d);
+        }
     }
+    if (!st)
+        pe_stream_end(&stream);
     free(t.w);
     return st;
 }

@@ -1,21 +1,48 @@
-/* rotor.c - anchors and rotations. */
+/* rotor.c - factors, anchors and rotations. */
 #include "sequence/rotor.h"
+
+#include "core/narrow.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { STEPS = 64, WIDE = 8192 }; /* steps of a block; pairs from which rotations are made anew for each row */
+enum {
+    DIGITS = PE_ROTOR_DIGITS,
+    LEVELS = PE_ROTOR_LEVELS,
+    STEPS = 64,  /* positions of a block */
+    WIDE = 8192, /* pairs from which factors and rotations are not kept */
+};
 #define SMALL 0x1p-18
 
-static unsigned kept(size_t pairs) { return pairs < WIDE ? STEPS : 1; } /* rotations that storage has room for */
+static bool keeps(size_t pairs) { return pairs < WIDE; }
 
-uint64_t pe_rotor_size(size_t pairs) { return (uint64_t)pairs * (2 * kept(pairs) + 2) * sizeof(double); }
+/* ---- storage, in rows ---- */
+
+static size_t digit_rows(size_t pairs) { return keeps(pairs) ? DIGITS * 7 : DIGITS; }
+static size_t rotation_rows(size_t pairs) { return keeps(pairs) ? STEPS : 1; }
+
+uint64_t pe_rotor_size(size_t pairs)
+{
+    const uint64_t rows = 1 + digit_rows(pairs) + rotation_rows(pairs) + 2 * LEVELS;
+    return rows * 2 * pairs * sizeof(double);
+}
 
 pe_rotor pe_rotor_begin(const pe_dd *w, size_t pairs, void *storage)
 {
-    double *s = storage;
-    return (pe_rotor){ .pairs = pairs, .w = w, .anchor = s, .rotation = s + 2 * pairs, .block = -1, .last = -1 };
+    const size_t row = 2 * pairs;
+    pe_rotor r = { .pairs = pairs, .w = w, .unit = storage, .block = -1, .last = -1 };
+    r.digit = r.unit + row;
+    r.rotation = r.digit + digit_rows(pairs) * row;
+    r.two = r.rotation + rotation_rows(pairs) * row;
+    r.chain = r.two + LEVELS * row;
+    for (size_t i = 0; i < pairs; i++) {
+        r.unit[i] = 0;
+        r.unit[pairs + i] = 1;
+    }
+    return r;
 }
+
+/* ---- products ---- */
 
 /* (a + i b) (c + i d), and whether a result is small. `a` sines, `b` cosines, of anchor and rotation. */
 PE_BODY void turn_body(const double *sa, const double *ca, const double *sb, const double *cb, size_t n, double *sine,
@@ -51,6 +78,82 @@ PE_KERNEL(turn, turn_body,
            bool *small),
           (sa, ca, sb, cb, n, sine, cosine, small))
 
+/* The same product, rounded to where it goes. Whether one is small is asked of the float32, and of 2^-18 itself too: where
+ * `small` is false, none is; where it is true, one may be. */
+typedef struct product {
+    const double *sa, *ca, *sb, *cb;
+    size_t n;
+    bool negative; /* of the position */
+    pe_rotor_place to;
+} product;
+
+PE_BODY void write_lanes(const product *p, size_t i, size_t m, posenc_dtype dtype, bool zipped, pe_words16 *low)
+{
+    /* where there are fewer than eight, the others are of no account: neither small nor written */
+    pe_lanes a = PE_SPLAT(1), b = PE_SPLAT(1), c = { 0 }, d = PE_SPLAT(1);
+    const size_t size = m * sizeof(double);
+    memcpy(&a, p->sa + i, size);
+    memcpy(&b, p->ca + i, size);
+    memcpy(&c, p->sb + i, size);
+    memcpy(&d, p->cb + i, size);
+    const pe_bits sign = (pe_bits){ 0 } + ((uint64_t)p->negative << 63);
+    pe_lanes s = (pe_lanes)((pe_bits)(a * d + b * c) ^ sign), k = b * d - a * c;
+    pe_floats16 f;
+    pe_halves16 h;
+    if (dtype != PE_float32) {
+        pe_lanes_odd(&s);
+        pe_lanes_odd(&k);
+    }
+    if (zipped && p->to.cosine_first)
+        pe_floats16_of(&k, &s, zipped, &f);
+    else
+        pe_floats16_of(&s, &k, zipped, &f);
+    *low |= ((pe_words16)f & 0x7fffffff) - 0x36800001; /* negative up to 2^-18 */
+    if (dtype == PE_float16)
+        pe_float16_of(&f, &h);
+    else if (dtype == PE_bfloat16)
+        pe_bfloat16_of(&f, &h);
+    const size_t each = dtype == PE_float32 ? sizeof(float) : sizeof(uint16_t);
+    const char *from = dtype == PE_float32 ? (const char *)&f : (const char *)&h;
+    if (zipped) {
+        memcpy((char *)p->to.first + 2 * i * each, from, 2 * m * each);
+    } else {
+        memcpy((char *)p->to.first + i * each, from, m * each);
+        memcpy((char *)p->to.second + i * each, from + PE_LANES * each, m * each);
+    }
+}
+
+PE_BODY void write_body(const product *p, posenc_dtype dtype, bool zipped, bool *small)
+{
+    pe_words16 low = { 0 };
+    size_t i = 0;
+    for (; i + PE_LANES <= p->n; i += PE_LANES)
+        write_lanes(p, i, PE_LANES, dtype, zipped, &low);
+    if (i < p->n)
+        write_lanes(p, i, p->n - i, dtype, zipped, &low);
+    uint32_t any = 0;
+    for (int l = 0; l < 2 * PE_LANES; l++)
+        any |= low[l];
+    *small = any >> 31;
+}
+
+PE_KERNEL(write32, write_body, (const product *p, bool *small), (p, PE_float32, false, small))
+PE_KERNEL(write16, write_body, (const product *p, bool *small), (p, PE_float16, false, small))
+PE_KERNEL(writeb16, write_body, (const product *p, bool *small), (p, PE_bfloat16, false, small))
+PE_KERNEL(zip32, write_body, (const product *p, bool *small), (p, PE_float32, true, small))
+PE_KERNEL(zip16, write_body, (const product *p, bool *small), (p, PE_float16, true, small))
+PE_KERNEL(zipb16, write_body, (const product *p, bool *small), (p, PE_bfloat16, true, small))
+
+static void write_product(const product *p, bool *small)
+{
+    const pe_path path = pe_simd();
+    switch (p->to.dtype) {
+    case PE_float16: (p->to.zipped ? zip16_paths : write16_paths)[path](p, small); break;
+    case PE_bfloat16: (p->to.zipped ? zipb16_paths : writeb16_paths)[path](p, small); break;
+    default: (p->to.zipped ? zip32_paths : write32_paths)[path](p, small); break;
+    }
+}
+
 PE_BODY void zip_body(const double *first, const double *second, size_t n, double *row)
 {
     size_t i = 0;
@@ -76,19 +179,20 @@ void pe_zip(const double *first, const double *second, size_t n, double *row)
     zip_paths[pe_simd()](first, second, n, row);
 }
 
-/* About nanoseconds a pair: made exactly, and by a product. */
-enum { EXACT_NS = 12, TURN_NS = 2, CHUNK = 4096 };
+/* ---- exactly ---- */
 
-static posenc_status exact(pe_rotor *r, double position, double *sine, double *cosine, pe_pace *pace)
+/* About nanoseconds a pair: made exactly, and by a product. */
+enum { EXACT_NS = 12, TURN_NS = 1, CHUNK = 4096 };
+
+static posenc_status exact(const pe_rotor *r, double position, double *row, pe_pace *pace)
 {
-    for (size_t first = 0; first < r->pairs; first += CHUNK) {
-        const size_t end = first + CHUNK < r->pairs ? first + CHUNK : r->pairs;
-        pe_sincos_times(r->w + first, end - first, position, sine + first, cosine + first);
-        posenc_status st = pe_pace_add(pace, (int64_t)(end - first) * EXACT_NS);
-        if (st)
-            return st;
+    posenc_status st = PE_OK;
+    for (size_t first = 0; first < r->pairs && !st; first += CHUNK) {
+        const size_t m = first + CHUNK < r->pairs ? CHUNK : r->pairs - first;
+        pe_sincos_times(r->w + first, m, position, row + first, row + r->pairs + first);
+        st = pe_pace_add(pace, (int64_t)m * EXACT_NS);
     }
-    return PE_OK;
+    return st;
 }
 
 /* Makes the small ones among n products exactly, many at a time: of small frequencies, and at position 0, all are small. */
@@ -118,39 +222,194 @@ static posenc_status exact_small(const pe_rotor *r, size_t first, double p, size
     return st;
 }
 
-posenc_status pe_rotor_row(pe_rotor *r, double position, double *sine, double *cosine, pe_pace *pace)
+/* ---- factors ---- */
+
+static posenc_status multiply(const pe_rotor *r, const double *a, const double *b, double *row, pe_pace *pace)
 {
-    const double p = fabs(position);
     const size_t n = r->pairs;
-    posenc_status st;
-    if (p != floor(p))
-        return exact(r, position, sine, cosine, pace);
-    const int64_t whole = (int64_t)p, block = whole / STEPS, step = whole % STEPS;
-    double *sa = r->anchor, *ca = sa + n, *sb = r->rotation + 2 * n * (size_t)(step % kept(n)), *cb = sb + n;
-    if (block != r->block) {
-        r->block = -1;
-        if ((st = exact(r, (double)(block * STEPS), sa, ca, pace)))
-            return st;
-        r->block = block;
+    posenc_status st = PE_OK;
+    for (size_t first = 0; first < n && !st; first += CHUNK) {
+        const size_t m = n - first < CHUNK ? n - first : CHUNK;
+        bool small;
+        turn_paths[pe_simd()](a + first, a + n + first, b + first, b + n + first, m, row + first, row + n + first, &small);
+        st = pe_pace_add(pace, (int64_t)m * TURN_NS);
     }
-    if (!(r->made >> step & 1) || (kept(n) == 1 && r->last != step)) {
-        r->last = -1;
-        if ((st = exact(r, (double)step, sb, cb, pace)))
-            return st;
-        r->made |= 1ULL << step;
+    return st;
+}
+
+/* *row: the factor of digit number `place`. */
+static posenc_status factor(pe_rotor *r, int place, int digit, const double **row, pe_pace *pace)
+{
+    *row = r->unit;
+    if (!digit)
+        return PE_OK;
+    const int slot = keeps(r->pairs) ? place * 7 + digit - 1 : place;
+    double *to = r->digit + (size_t)slot * 2 * r->pairs;
+    *row = to;
+    if (r->digits_made >> slot & 1 && (keeps(r->pairs) || r->digit_held[place] == digit))
+        return PE_OK;
+    r->digits_made &= ~(1ULL << slot);
+    posenc_status st = exact(r, (double)((int64_t)digit << 3 * place), to, pace);
+    if (st)
+        return st;
+    r->digits_made |= 1ULL << slot;
+    r->digit_held[place] = digit;
+    return PE_OK;
+}
+
+/* *row: the factor of two digits, 8 d + e, of a level; `to` has room for it. */
+static posenc_status two_digits(pe_rotor *r, int level, int digits, double *to, const double **row, pe_pace *pace)
+{
+    const double *high, *low;
+    posenc_status st = factor(r, 2 * level + 1, digits / 8, &high, pace);
+    st = st ? st : factor(r, 2 * level, digits % 8, &low, pace);
+    if (st)
+        return st;
+    *row = digits / 8 && digits % 8 ? to : digits / 8 ? high : low;
+    return *row == to ? multiply(r, high, low, to, pace) : PE_OK;
+}
+
+/* *row: the factor of the position's two last digits. */
+static posenc_status rotation(pe_rotor *r, int step, const double **row, pe_pace *pace)
+{
+    double *to = r->rotation + (keeps(r->pairs) ? (size_t)step * 2 * r->pairs : 0);
+    const bool there = r->rotations_made >> step & 1 && (keeps(r->pairs) || r->last == step);
+    if (there && step / 8 && step % 8) {
+        *row = to;
+        return PE_OK;
+    }
+    posenc_status st = two_digits(r, 0, step, to, row, pace);
+    if (!st && *row == to) {
+        r->rotations_made |= 1ULL << step;
         r->last = step;
     }
-    for (size_t first = 0; first < n; first += CHUNK) {
-        const size_t m = n - first < CHUNK ? n - first : CHUNK;
-        double *s = sine + first, *c = cosine + first;
-        bool small;
-        turn_paths[pe_simd()](sa + first, ca + first, sb + first, cb + first, m, s, c, &small);
-        if (small && (st = exact_small(r, first, p, m, s, c, pace)))
+    return st;
+}
+
+/* Brings the anchors to a block: those of the levels above that stay, stay. */
+static posenc_status go_to(pe_rotor *r, int64_t block, pe_pace *pace)
+{
+    const size_t row = 2 * r->pairs;
+    int level = 1;
+    if (r->block < 0)
+        level = LEVELS;
+    else
+        while (level < LEVELS && r->block >> 6 * level != block >> 6 * level)
+            level++;
+    r->block = -1;
+    if (level == LEVELS) { /* what is above all digits; where that is nothing, factors begin with the digits */
+        double *top = r->chain;
+        const int64_t above = block >> 6 * (LEVELS - 1);
+        posenc_status st = above ? exact(r, ldexp((double)above, 6 * LEVELS), top, pace) : PE_OK;
+        if (st)
             return st;
-        for (size_t i = 0; position < 0 && i < m; i++)
-            s[i] = -s[i];
-        if ((st = pe_pace_add(pace, (int64_t)m * TURN_NS)))
+        r->anchor[0] = above ? top : r->unit;
+        level--;
+    }
+    for (; level >= 1; level--) {
+        const double *above = level == LEVELS - 1 ? r->anchor[0] : r->anchor[level + 1], *two;
+        double *to = r->chain + (size_t)level * row;
+        const int digits = (int)(block >> 6 * (level - 1) & 63);
+        posenc_status st = two_digits(r, level, digits, r->two + (size_t)level * row, &two, pace);
+        if (st)
+            return st;
+        r->anchor[level] = !digits ? above : above == r->unit ? two : to;
+        if (r->anchor[level] == to && (st = multiply(r, above, two, to, pace)))
             return st;
     }
+    r->block = block;
     return PE_OK;
+}
+
+/* ---- rows ---- */
+
+/* Anchor and rotation of a whole position, which is not negative. */
+static posenc_status prepare(pe_rotor *r, double p, const double **a, const double **b, pe_pace *pace)
+{
+    const int64_t whole = (int64_t)p, block = whole / STEPS;
+    posenc_status st = block == r->block ? PE_OK : go_to(r, block, pace);
+    st = st ? st : rotation(r, (int)(whole % STEPS), b, pace);
+    *a = r->anchor[1];
+    return st;
+}
+
+/* Pairs first .. first + m - 1, exactly where they are small. */
+static posenc_status turned(const pe_rotor *r, const double *a, const double *b, double position, size_t first, size_t m,
+                            double *sine, double *cosine, pe_pace *pace)
+{
+    const size_t n = r->pairs;
+    bool small;
+    posenc_status st = PE_OK;
+    turn_paths[pe_simd()](a + first, a + n + first, b + first, b + n + first, m, sine, cosine, &small);
+    if (small)
+        st = exact_small(r, first, fabs(position), m, sine, cosine, pace);
+    for (size_t i = 0; position < 0 && i < m; i++)
+        sine[i] = -sine[i];
+    return st ? st : pe_pace_add(pace, (int64_t)m * TURN_NS);
+}
+
+posenc_status pe_rotor_row(pe_rotor *r, double position, double *sine, double *cosine, pe_pace *pace)
+{
+    const double p = fabs(position), *a, *b;
+    const bool whole = p == floor(p);
+    posenc_status st = whole ? prepare(r, p, &a, &b, pace) : PE_OK;
+    for (size_t first = 0; first < r->pairs && !st; first += CHUNK) {
+        const size_t m = r->pairs - first < CHUNK ? r->pairs - first : CHUNK;
+        if (whole) {
+            st = turned(r, a, b, position, first, m, sine + first, cosine + first, pace);
+        } else {
+            pe_sincos_times(r->w + first, m, position, sine + first, cosine + first);
+            st = pe_pace_add(pace, (int64_t)m * EXACT_NS);
+        }
+    }
+    return st;
+}
+
+/* The place of a row from pair `first` on. */
+static pe_rotor_place from_pair(const pe_rotor_place *to, size_t first)
+{
+    const size_t offset = first * posenc_dtype_size(to->dtype);
+    pe_rotor_place p = *to;
+    p.first = (char *)to->first + (to->zipped ? 2 * offset : offset);
+    p.second = to->zipped ? NULL : (char *)to->second + offset;
+    return p;
+}
+
+static void put(const pe_rotor_place *to, const double *sine, const double *cosine, size_t n, double *row)
+{
+    if (!to->zipped) {
+        posenc_convert(to->dtype, to->first, sine, n);
+        posenc_convert(to->dtype, to->second, cosine, n);
+        return;
+    }
+    pe_zip(to->cosine_first ? cosine : sine, to->cosine_first ? sine : cosine, n, row);
+    posenc_convert(to->dtype, to->first, row, 2 * n);
+}
+
+posenc_status pe_rotor_write(pe_rotor *r, double position, const pe_rotor_place *to, pe_pace *pace)
+{
+    enum { SOME = 512 };
+    double sine[SOME], cosine[SOME], row[2 * SOME];
+    const double p = fabs(position), *a, *b;
+    const bool whole = p == floor(p);
+    const size_t n = r->pairs;
+    posenc_status st = whole ? prepare(r, p, &a, &b, pace) : PE_OK;
+    for (size_t first = 0; first < n && !st; first += SOME) {
+        const size_t m = n - first < SOME ? n - first : SOME;
+        const pe_rotor_place here = from_pair(to, first);
+        bool small = false;
+        if (whole) {
+            const product of = { a + first, a + n + first, b + first, b + n + first, m, position < 0, here };
+            write_product(&of, &small);
+            st = pe_pace_add(pace, (int64_t)m * TURN_NS);
+            if (st || !small)
+                continue;
+            st = turned(r, a, b, position, first, m, sine, cosine, pace);
+        } else {
+            pe_sincos_times(r->w + first, m, position, sine, cosine);
+            st = pe_pace_add(pace, (int64_t)m * EXACT_NS);
+        }
+        put(&here, sine, cosine, m, row);
+    }
+    return st;
 }

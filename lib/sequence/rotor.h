@@ -1,9 +1,10 @@
 /* rotor.h - sines and cosines of whole positions, row by row, at a tenth of the price.
  *
- *     position = 64 block + step:     e^(i w position) = e^(i w 64 block) e^(i w step)
- *
- * The first factor is an anchor, made exactly once a block, the second a rotation, made exactly once a table; a row is
- * one complex product of float64 a pair. The error is below 2^-51, so a pair with a result below 2^-18 is made exactly
+ * A position is its digits of base 8, the eight lowest, and the multiple of 2^24 above them:
+ *     e^(i w position) = e^(i w top) e^(i w 8^7 d7) ... e^(i w 8 d1) e^(i w d0)
+ * Each factor is made exactly, once for as long as its digit stays; they are multiplied in float64, in pairs of digits, so
+ * that a row that follows another is one complex product a pair: that of its block of 64 positions, the anchor, by that
+ * of its last two digits, the rotation. The error is below 2^-49, so a pair with a result below 2^-18 is made exactly
  * instead: results rounded on to float32 (or less) are within 0.51 ulp, also near zeros. Not for float64 results.
  * A result depends on the frequency and the position alone, not on the table it is in; sin is odd and cos even bit by bit.
  * Positions that are not whole are made exactly.
@@ -15,20 +16,36 @@
 #include "core/exact.h"
 #include "core/pace.h"
 
+enum { PE_ROTOR_DIGITS = 8, PE_ROTOR_LEVELS = PE_ROTOR_DIGITS / 2 };
+
+/* Rows are (2, pairs): sines, then cosines. */
 typedef struct pe_rotor {
     size_t pairs;
-    const pe_dd *w;   /* (pairs) */
-    double *rotation; /* (64, 2, pairs): sines, then cosines; one is there when its bit is in `made`. Of very many pairs
-                         only the last one made is kept, for the same results: (1, 2, pairs) */
-    double *anchor;   /* (2, pairs) of `block` */
-    uint64_t made;
-    int64_t block, last; /* of the anchor; the rotation made last; -1: none */
+    const pe_dd *w;                        /* (pairs) */
+    double *unit;                          /* the row of position 0 */
+    double *digit;                         /* the factors of single digits; of very many pairs only those in use */
+    double *rotation;                      /* (64) products of the two lowest; of very many pairs one */
+    double *two;                           /* (levels) products of the two digits of a level in use */
+    double *chain;                         /* (levels) products from the top down to a level */
+    const double *anchor[PE_ROTOR_LEVELS]; /* what stands there: [1] is the block's; NULL: none */
+    uint64_t digits_made, rotations_made;  /* one bit each */
+    int digit_held[PE_ROTOR_DIGITS];       /* of very many pairs */
+    int64_t block, last;                   /* of the anchor; the rotation made last; -1: none */
 } pe_rotor;
 
 uint64_t pe_rotor_size(size_t pairs); /* bytes of storage, which is aligned to 64 */
 pe_rotor pe_rotor_begin(const pe_dd *w, size_t pairs, void *storage);
 /* sine and cosine (pairs) of w * position; |position| <= 2^53. */
 posenc_status pe_rotor_row(pe_rotor *r, double position, double *sine, double *cosine, pe_pace *pace);
+
+/* Where a row goes, rounded to a dtype, which is not float64: sines and cosines apart, or alternating. */
+typedef struct pe_rotor_place {
+    posenc_dtype dtype;
+    bool zipped, cosine_first; /* the latter where zipped */
+    void *first, *second;      /* sines and cosines; zipped: the row, and NULL */
+} pe_rotor_place;
+/* The same numbers as pe_rotor_row and posenc_convert give, in one go. */
+posenc_status pe_rotor_write(pe_rotor *r, double position, const pe_rotor_place *to, pe_pace *pace);
 
 /* row = first[0], second[0], first[1], second[1], ... of n pairs. */
 void pe_zip(const double *first, const double *second, size_t n, double *row);
