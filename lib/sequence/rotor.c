@@ -16,6 +16,10 @@ enum {
 
 static bool keeps(size_t pairs) { return pairs < WIDE; }
 
+/* From sines to cosines and on to the next row: not a multiple of a page, for then all of them would fall together in the
+ * cache. */
+static size_t stride(size_t pairs) { return (pairs + 7) / 8 * 8 + 8; }
+
 /* ---- storage, in rows ---- */
 
 static size_t digit_rows(size_t pairs) { return keeps(pairs) ? DIGITS * 7 : DIGITS; }
@@ -24,12 +28,12 @@ static size_t rotation_rows(size_t pairs) { return keeps(pairs) ? STEPS : 1; }
 uint64_t pe_rotor_size(size_t pairs)
 {
     const uint64_t rows = 1 + digit_rows(pairs) + rotation_rows(pairs) + 2 * LEVELS;
-    return rows * 2 * pairs * sizeof(double);
+    return rows * 2 * stride(pairs) * sizeof(double);
 }
 
 pe_rotor pe_rotor_begin(const pe_dd *w, size_t pairs, void *storage)
 {
-    const size_t row = 2 * pairs;
+    const size_t row = 2 * stride(pairs);
     pe_rotor r = { .pairs = pairs, .w = w, .unit = storage, .block = -1, .last = -1 };
     r.digit = r.unit + row;
     r.rotation = r.digit + digit_rows(pairs) * row;
@@ -37,7 +41,7 @@ pe_rotor pe_rotor_begin(const pe_dd *w, size_t pairs, void *storage)
     r.chain = r.two + LEVELS * row;
     for (size_t i = 0; i < pairs; i++) {
         r.unit[i] = 0;
-        r.unit[pairs + i] = 1;
+        r.unit[row / 2 + i] = 1;
     }
     return r;
 }
@@ -82,55 +86,71 @@ PE_KERNEL(turn, turn_body,
  * `small` is false, none is; where it is true, one may be. */
 typedef struct product {
     const double *sa, *ca, *sb, *cb;
-    size_t n;
-    bool negative; /* of the position */
+    size_t n;      /* a multiple of eight */
+    bool negative; /* the position is */
     pe_rotor_place to;
 } product;
 
-PE_BODY void write_lanes(const product *p, size_t i, size_t m, posenc_dtype dtype, bool zipped, pe_words16 *low)
+typedef uint16_t halves8 __attribute__((vector_size(16)));
+
+/* Rounds eight pairs and stores them. */
+PE_BODY void put_lanes(pe_lanes *s, pe_lanes *k, posenc_dtype dtype, bool zipped, char *to, char *to2, pe_words16 *low)
 {
-    /* where there are fewer than eight, the others are of no account: neither small nor written */
-    pe_lanes a = PE_SPLAT(1), b = PE_SPLAT(1), c = { 0 }, d = PE_SPLAT(1);
-    const size_t size = m * sizeof(double);
-    memcpy(&a, p->sa + i, size);
-    memcpy(&b, p->ca + i, size);
-    memcpy(&c, p->sb + i, size);
-    memcpy(&d, p->cb + i, size);
-    const pe_bits sign = (pe_bits){ 0 } + ((uint64_t)p->negative << 63);
-    pe_lanes s = (pe_lanes)((pe_bits)(a * d + b * c) ^ sign), k = b * d - a * c;
     pe_floats16 f;
     pe_halves16 h;
     if (dtype != PE_float32) {
-        pe_lanes_odd(&s);
-        pe_lanes_odd(&k);
+        pe_lanes_odd(s);
+        pe_lanes_odd(k);
     }
-    if (zipped && p->to.cosine_first)
-        pe_floats16_of(&k, &s, zipped, &f);
-    else
-        pe_floats16_of(&s, &k, zipped, &f);
+    pe_floats16_of(s, k, zipped, &f);
     *low |= ((pe_words16)f & 0x7fffffff) - 0x36800001; /* negative up to 2^-18 */
+    if (dtype == PE_float32 && zipped) {
+        memcpy(to, &f, sizeof f);
+    } else if (dtype == PE_float32) {
+        const pe_floats x = __builtin_shufflevector(f, f, 0, 1, 2, 3, 4, 5, 6, 7),
+                        y = __builtin_shufflevector(f, f, 8, 9, 10, 11, 12, 13, 14, 15);
+        memcpy(to, &x, sizeof x);
+        memcpy(to2, &y, sizeof y);
+        return;
+    }
     if (dtype == PE_float16)
         pe_float16_of(&f, &h);
     else if (dtype == PE_bfloat16)
         pe_bfloat16_of(&f, &h);
-    const size_t each = dtype == PE_float32 ? sizeof(float) : sizeof(uint16_t);
-    const char *from = dtype == PE_float32 ? (const char *)&f : (const char *)&h;
-    if (zipped) {
-        memcpy((char *)p->to.first + 2 * i * each, from, 2 * m * each);
-    } else {
-        memcpy((char *)p->to.first + i * each, from, m * each);
-        memcpy((char *)p->to.second + i * each, from + PE_LANES * each, m * each);
+    if (dtype != PE_float32 && zipped) {
+        memcpy(to, &h, sizeof h);
+    } else if (dtype != PE_float32) {
+        const halves8 x = __builtin_shufflevector(h, h, 0, 1, 2, 3, 4, 5, 6, 7),
+                      y = __builtin_shufflevector(h, h, 8, 9, 10, 11, 12, 13, 14, 15);
+        memcpy(to, &x, sizeof x);
+        memcpy(to2, &y, sizeof y);
+    }
+}
+
+PE_BODY void write_loop(const product *p, posenc_dtype dtype, bool zipped, bool swap, pe_words16 *low)
+{
+    const double *sa = p->sa, *ca = p->ca, *sb = p->sb, *cb = p->cb;
+    const size_t n = p->n, step = PE_LANES * (dtype == PE_float32 ? sizeof(float) : sizeof(uint16_t)) * (zipped ? 2 : 1);
+    const pe_bits sign = (pe_bits){ 0 } + ((uint64_t)p->negative << 63);
+    char *to = p->to.first, *to2 = p->to.second;
+    for (size_t i = 0; i < n; i += PE_LANES, to += step, to2 += zipped ? 0 : step) {
+        pe_lanes a, b, c, d;
+        PE_LOAD(a, sa + i, PE_LANES);
+        PE_LOAD(b, ca + i, PE_LANES);
+        PE_LOAD(c, sb + i, PE_LANES);
+        PE_LOAD(d, cb + i, PE_LANES);
+        pe_lanes s = (pe_lanes)((pe_bits)(a * d + b * c) ^ sign), k = b * d - a * c;
+        put_lanes(swap ? &k : &s, swap ? &s : &k, dtype, zipped, to, to2, low);
     }
 }
 
 PE_BODY void write_body(const product *p, posenc_dtype dtype, bool zipped, bool *small)
 {
     pe_words16 low = { 0 };
-    size_t i = 0;
-    for (; i + PE_LANES <= p->n; i += PE_LANES)
-        write_lanes(p, i, PE_LANES, dtype, zipped, &low);
-    if (i < p->n)
-        write_lanes(p, i, p->n - i, dtype, zipped, &low);
+    if (zipped && p->to.cosine_first)
+        write_loop(p, dtype, zipped, true, &low);
+    else
+        write_loop(p, dtype, zipped, false, &low);
     uint32_t any = 0;
     for (int l = 0; l < 2 * PE_LANES; l++)
         any |= low[l];
@@ -189,7 +209,7 @@ static posenc_status exact(const pe_rotor *r, double position, double *row, pe_p
     posenc_status st = PE_OK;
     for (size_t first = 0; first < r->pairs && !st; first += CHUNK) {
         const size_t m = first + CHUNK < r->pairs ? CHUNK : r->pairs - first;
-        pe_sincos_times(r->w + first, m, position, row + first, row + r->pairs + first);
+        pe_sincos_times(r->w + first, m, position, row + first, row + stride(r->pairs) + first);
         st = pe_pace_add(pace, (int64_t)m * EXACT_NS);
     }
     return st;
@@ -226,12 +246,13 @@ static posenc_status exact_small(const pe_rotor *r, size_t first, double p, size
 
 static posenc_status multiply(const pe_rotor *r, const double *a, const double *b, double *row, pe_pace *pace)
 {
-    const size_t n = r->pairs;
+    const size_t n = r->pairs, to_cosine = stride(n);
     posenc_status st = PE_OK;
     for (size_t first = 0; first < n && !st; first += CHUNK) {
         const size_t m = n - first < CHUNK ? n - first : CHUNK;
         bool small;
-        turn_paths[pe_simd()](a + first, a + n + first, b + first, b + n + first, m, row + first, row + n + first, &small);
+        turn_paths[pe_simd()](a + first, a + to_cosine + first, b + first, b + to_cosine + first, m, row + first,
+                              row + to_cosine + first, &small);
         st = pe_pace_add(pace, (int64_t)m * TURN_NS);
     }
     return st;
@@ -244,7 +265,7 @@ static posenc_status factor(pe_rotor *r, int place, int digit, const double **ro
     if (!digit)
         return PE_OK;
     const int slot = keeps(r->pairs) ? place * 7 + digit - 1 : place;
-    double *to = r->digit + (size_t)slot * 2 * r->pairs;
+    double *to = r->digit + (size_t)slot * 2 * stride(r->pairs);
     *row = to;
     if (r->digits_made >> slot & 1 && (keeps(r->pairs) || r->digit_held[place] == digit))
         return PE_OK;
@@ -272,7 +293,7 @@ static posenc_status two_digits(pe_rotor *r, int level, int digits, double *to, 
 /* *row: the factor of the position's two last digits. */
 static posenc_status rotation(pe_rotor *r, int step, const double **row, pe_pace *pace)
 {
-    double *to = r->rotation + (keeps(r->pairs) ? (size_t)step * 2 * r->pairs : 0);
+    double *to = r->rotation + (keeps(r->pairs) ? (size_t)step * 2 * stride(r->pairs) : 0);
     const bool there = r->rotations_made >> step & 1 && (keeps(r->pairs) || r->last == step);
     if (there && step / 8 && step % 8) {
         *row = to;
@@ -289,7 +310,7 @@ static posenc_status rotation(pe_rotor *r, int step, const double **row, pe_pace
 /* Brings the anchors to a block: those of the levels above that stay, stay. */
 static posenc_status go_to(pe_rotor *r, int64_t block, pe_pace *pace)
 {
-    const size_t row = 2 * r->pairs;
+    const size_t row = 2 * stride(r->pairs);
     int level = 1;
     if (r->block < 0)
         level = LEVELS;
@@ -337,10 +358,10 @@ static posenc_status prepare(pe_rotor *r, double p, const double **a, const doub
 static posenc_status turned(const pe_rotor *r, const double *a, const double *b, double position, size_t first, size_t m,
                             double *sine, double *cosine, pe_pace *pace)
 {
-    const size_t n = r->pairs;
+    const size_t to_cosine = stride(r->pairs);
     bool small;
     posenc_status st = PE_OK;
-    turn_paths[pe_simd()](a + first, a + n + first, b + first, b + n + first, m, sine, cosine, &small);
+    turn_paths[pe_simd()](a + first, a + to_cosine + first, b + first, b + to_cosine + first, m, sine, cosine, &small);
     if (small)
         st = exact_small(r, first, fabs(position), m, sine, cosine, pace);
     for (size_t i = 0; position < 0 && i < m; i++)
@@ -392,18 +413,22 @@ posenc_status pe_rotor_write(pe_rotor *r, double position, const pe_rotor_place 
     double sine[SOME], cosine[SOME], row[2 * SOME];
     const double p = fabs(position), *a, *b;
     const bool whole = p == floor(p);
-    const size_t n = r->pairs;
+    const size_t n = r->pairs, to_cosine = stride(n);
     posenc_status st = whole ? prepare(r, p, &a, &b, pace) : PE_OK;
-    for (size_t first = 0; first < n && !st; first += SOME) {
-        const size_t m = n - first < SOME ? n - first : SOME;
+    for (size_t first = 0, m; first < n && !st; first += m) {
+        /* whole lanes together, then the rest */
+        const size_t left = n - first;
+        m = left >= SOME ? SOME : left >= PE_LANES ? left / PE_LANES * PE_LANES : left;
         const pe_rotor_place here = from_pair(to, first);
-        bool small = false;
-        if (whole) {
-            const product of = { a + first, a + n + first, b + first, b + n + first, m, position < 0, here };
+        if (whole && m >= PE_LANES) {
+            const product of = { a + first, a + to_cosine + first, b + first, b + to_cosine + first, m, position < 0, here };
+            bool small;
             write_product(&of, &small);
             st = pe_pace_add(pace, (int64_t)m * TURN_NS);
             if (st || !small)
                 continue;
+        }
+        if (whole) {
             st = turned(r, a, b, position, first, m, sine, cosine, pace);
         } else {
             pe_sincos_times(r->w + first, m, position, sine, cosine);

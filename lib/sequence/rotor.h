@@ -18,7 +18,7 @@
 
 enum { PE_ROTOR_DIGITS = 8, PE_ROTOR_LEVELS = PE_ROTOR_DIGITS / 2 };
 
-/* Rows are (2, pairs): sines, then cosines. */
+/* Rows are sines, then cosines, with room between. */
 typedef struct pe_rotor {
     size_t pairs;
     const pe_dd *w;                        /* (pairs) */
