@@ -9,9 +9,9 @@
  *
  * The order of the file is that of every encoding: rows, check, shape, cost, compute, descriptor. README.md says what
  * else a new one needs; alibi_slopes.c is the smallest. */
-#include "core/stream.h"
 #include "sequence/convention.h"
 #include "sequence/positions.h"
+#include "sequence/rotor_table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -309,6 +309,17 @@ static void finish_row(table *t)
     }
 }
 
+/* All rows straight from rotors. */
+static posenc_status straight_rows(const table *t, const posenc_tensor *dst, posenc_context *ctx, posenc_error *err)
+{
+    const pe_rotor_place to = pe_sines_place(&t->s, &t->c, dst->dtype, dst->data);
+    posenc_status st = pe_rotor_table(t->w, t->c.pairs, &t->source, t->n, &to, (size_t)posenc_tensor_size(dst), ctx, err);
+    for (int64_t i = 0; i < t->n && !isnan(t->zero) && !st; i++)
+        if (pe_position(&t->source, i) == t->zero)
+            memset((char *)dst->data + (size_t)i * to.step, 0, to.step);
+    return st;
+}
+
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const sinusoidal *p = r->params;
@@ -338,20 +349,16 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     st = pe_sines_frequencies(&t.s, t.w, ctx);
     if (!st && p->normalize != NONE)
         st = measure(&t, err);
-    pe_stream stream;
-    pe_stream_begin(&stream, dst->data, (size_t)posenc_tensor_size(dst), row_size);
-    for (int64_t i = 0; !st && i < t.n; i++) {
-        void *to = pe_stream_row(&stream, row_size);
-        const double position = pe_position(&t.source, i);
-        if (t.both && position != t.zero && p->normalize == NONE && p->scale_output == 1) {
-            st = pe_sines_turn_to(&t.s, &t.c, &t.rotor, position, t.both, t.row, dst->dtype, to, &t.pace);
-        } else if (!(st = make_row(&t, i))) {
+    if (!st && t.both && p->normalize == NONE && p->scale_output == 1 && pe_sines_whole(&t.c)) {
+        st = straight_rows(&t, dst, ctx, err);
+    } else {
+        for (int64_t i = 0; !st && i < t.n; i++) {
+            if ((st = make_row(&t, i)))
+                break;
             finish_row(&t);
-            posenc_convert(dst->dtype, to, t.row, d);
+            posenc_convert(dst->dtype, (char *)dst->data + (size_t)i * row_size, t.row, d);
         }
     }
-    if (!st)
-        pe_stream_end(&stream);
     free(t.w);
     return st;
 }
@@ -366,7 +373,7 @@ const posenc_encoding pe_sinusoidal = {
     .formula = "w[i] = min_timescale * base^(-i / n), base = max_period or max_timescale / min_timescale,\n"
                "n = embedding_dim / 2 - downscale_freq_shift; columns sin(scale * pos * w[i]) and cos(scale * pos * w[i])",
     .example = "embedding_dim=64&num_positions=128",
-    .revision = 2,
+    .revision = 3,
     .input = PE_NO_INPUT,
     PE_TABLE(sinusoidal, rows),
     .outputs = outputs,

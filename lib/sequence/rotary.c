@@ -839,45 +839,35 @@ void pe_rope_lay(pe_rope_layout l, size_t n, const double *pair, double *row)
         pe_zip(pair, pair, n, row);
 }
 
-static void put_row(pe_rope_layout l, size_t n, const double *pair, double *row, posenc_dtype dtype, char *to)
-{
-    const size_t size = n * posenc_dtype_size(dtype);
-    if (l == PE_ROPE_INTERLEAVED) {
-        pe_zip(pair, pair, n, row);
-        posenc_convert(dtype, to, row, 2 * n);
-        return;
-    }
-    posenc_convert(dtype, to, pair, n);
-    if (l == PE_ROPE_HALF)
-        memcpy(to + size, to, size);
-}
-
 void pe_rope_write(pe_rope_layout l, size_t n, const double *pair, double *row, posenc_tensor *to, int64_t index)
 {
-    const size_t size = (size_t)pe_rope_columns(l, n) * posenc_dtype_size(to->dtype);
-    put_row(l, n, pair, row, to->dtype, (char *)to->data + (size_t)index * size);
+    const size_t size = n * posenc_dtype_size(to->dtype);
+    char *dst = (char *)to->data + (size_t)index * size * (pe_rope_once(l) ? 1 : 2);
+    if (l == PE_ROPE_INTERLEAVED) {
+        pe_zip(pair, pair, n, row);
+        posenc_convert(to->dtype, dst, row, 2 * n);
+        return;
+    }
+    posenc_convert(to->dtype, dst, pair, n);
+    if (l == PE_ROPE_HALF)
+        memcpy(dst + size, dst, size);
 }
 
-posenc_status pe_rope_spin_write(pe_rope_spin *s, double position, pe_rope_layout l, posenc_dtype dtype, double *cosine,
-                                 double *sine, double *row, void *cosines, void *sines, pe_pace *pace)
+bool pe_rope_spin_straight(const pe_rope_spin *s, pe_rope_layout l)
 {
-    const size_t n = s->pairs, size = n * posenc_dtype_size(dtype);
-    posenc_status st;
-    if (s->fast && s->turning == n && s->attention.hi == 1 && l != PE_ROPE_INTERLEAVED) {
-        const pe_rotor_place at = { .dtype = dtype, .first = sines, .second = cosines };
-        if ((st = pe_rotor_write(&s->rotor, position, &at, pace)))
-            return st;
-        if (l == PE_ROPE_HALF) {
-            memcpy((char *)cosines + size, cosines, size);
-            memcpy((char *)sines + size, sines, size);
-        }
-        return pe_pace_add(pace, 60);
-    }
-    if ((st = pe_rope_spin_row(s, position, cosine, sine, pace)))
-        return st;
-    put_row(l, n, cosine, row, dtype, cosines);
-    put_row(l, n, sine, row, dtype, sines);
-    return PE_OK;
+    return s->fast && s->turning == s->pairs && s->attention.hi == 1 && l != PE_ROPE_INTERLEAVED;
+}
+
+pe_rotor_place pe_rope_spin_place(const pe_rope_spin *s, pe_rope_layout l, posenc_dtype dtype, void *cosines, void *sines)
+{
+    const size_t size = s->pairs * posenc_dtype_size(dtype);
+    return (pe_rotor_place){
+        .dtype = dtype,
+        .first = sines,
+        .second = cosines,
+        .step = pe_rope_once(l) ? size : 2 * size,
+        .again = pe_rope_once(l) ? 0 : size,
+    };
 }
 
 /* ---- outputs ---- */

@@ -3,13 +3,18 @@
 
 #include "core/narrow.h"
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
 #include <math.h>
 #include <string.h>
 
 enum {
     DIGITS = PE_ROTOR_DIGITS,
     LEVELS = PE_ROTOR_LEVELS,
-    STEPS = 64,  /* positions of a block */
+    STEPS = 64, /* positions of a block: -FARTHEST .. FARTHEST - 1 from its anchor */
+    FARTHEST = STEPS / 2,
     WIDE = 8192, /* pairs from which factors and rotations are not kept */
 };
 #define SMALL 0x1p-18
@@ -23,7 +28,7 @@ static size_t stride(size_t pairs) { return (pairs + 7) / 8 * 8 + 8; }
 /* ---- storage, in rows ---- */
 
 static size_t digit_rows(size_t pairs) { return keeps(pairs) ? DIGITS * 7 : DIGITS; }
-static size_t rotation_rows(size_t pairs) { return keeps(pairs) ? STEPS : 1; }
+static size_t rotation_rows(size_t pairs) { return keeps(pairs) ? FARTHEST + 1 : 1; }
 
 uint64_t pe_rotor_size(size_t pairs)
 {
@@ -48,10 +53,12 @@ pe_rotor pe_rotor_begin(const pe_dd *w, size_t pairs, void *storage)
 
 /* ---- products ---- */
 
-/* (a + i b) (c + i d), and whether a result is small. `a` sines, `b` cosines, of anchor and rotation. */
-PE_BODY void turn_body(const double *sa, const double *ca, const double *sb, const double *cb, size_t n, double *sine,
-                       double *cosine, bool *small)
+/* (a + i b) (c + i d), and whether a result is small. `a` sines, `b` cosines, of anchor and rotation; `back`: the rotation
+ * turns the other way. */
+PE_BODY void turn_body(const double *sa, const double *ca, const double *sb, const double *cb, bool back, size_t n,
+                       double *sine, double *cosine, bool *small)
 {
+    const uint64_t sign = (uint64_t)back << 63;
     const pe_masks small_bits = (pe_masks)PE_SPLAT(SMALL * SMALL);
     pe_masks low = { 0 };
     size_t i = 0;
@@ -61,6 +68,7 @@ PE_BODY void turn_body(const double *sa, const double *ca, const double *sb, con
         PE_LOAD(b, ca + i, PE_LANES);
         PE_LOAD(c, sb + i, PE_LANES);
         PE_LOAD(d, cb + i, PE_LANES);
+        c = (pe_lanes)((pe_bits)c ^ sign);
         pe_lanes s = a * d + b * c, k = b * d - a * c;
         low |= ((pe_masks)(s * s) - small_bits) | ((pe_masks)(k * k) - small_bits); /* negative where below */
         PE_STORE(sine + i, s, PE_LANES);
@@ -70,87 +78,148 @@ PE_BODY void turn_body(const double *sa, const double *ca, const double *sb, con
     for (int l = 0; l < PE_LANES; l++)
         any |= low[l] < 0;
     for (; i < n; i++) {
-        sine[i] = sa[i] * cb[i] + ca[i] * sb[i];
-        cosine[i] = ca[i] * cb[i] - sa[i] * sb[i];
+        const double sine_b = back ? -sb[i] : sb[i];
+        sine[i] = sa[i] * cb[i] + ca[i] * sine_b;
+        cosine[i] = ca[i] * cb[i] - sa[i] * sine_b;
         any |= sine[i] * sine[i] < SMALL * SMALL || cosine[i] * cosine[i] < SMALL * SMALL;
     }
     *small = any;
 }
 
 PE_KERNEL(turn, turn_body,
-          (const double *sa, const double *ca, const double *sb, const double *cb, size_t n, double *sine, double *cosine,
-           bool *small),
-          (sa, ca, sb, cb, n, sine, cosine, small))
+          (const double *sa, const double *ca, const double *sb, const double *cb, bool back, size_t n, double *sine,
+           double *cosine, bool *small),
+          (sa, ca, sb, cb, back, n, sine, cosine, small))
 
-/* The same product, rounded to where it goes. Whether one is small is asked of the float32, and of 2^-18 itself too: where
- * `small` is false, none is; where it is true, one may be. */
+/* The same product, rounded to where it goes: of one row, or of the two at the same distance from the anchor. Whether one
+ * is small is asked of the float32, and of 2^-18 itself too: where `small` is false, none is; where it is true, one may be.
+ */
 typedef struct product {
     const double *sa, *ca, *sb, *cb;
-    size_t n;      /* a multiple of eight */
-    bool negative; /* the position is */
-    pe_rotor_place to;
+    size_t n;                /* a multiple of eight */
+    bool negative, back;     /* the position is negative; the row is before the anchor */
+    pe_rotor_place to;       /* of the row */
+    char *opposite, *second; /* of the row opposite, which is after the anchor: its first and second place; NULL: none */
 } product;
 
+typedef float quad __attribute__((vector_size(16)));
 typedef uint16_t halves8 __attribute__((vector_size(16)));
 
-/* Rounds eight pairs and stores them. */
-PE_BODY void put_lanes(pe_lanes *s, pe_lanes *k, posenc_dtype dtype, bool zipped, char *to, char *to2, pe_words16 *low)
+PE_BODY void put_quad(char *to, const quad *q, bool past)
 {
+#if defined(__x86_64__)
+    if (past) {
+        _mm_stream_ps((float *)(void *)to, (__m128)*q);
+        return;
+    }
+#endif
+    (void)past;
+    memcpy(to, q, sizeof *q);
+}
+
+PE_BODY void put_floats(char *to, const pe_floats *f, bool past)
+{
+    const quad x = __builtin_shufflevector(*f, *f, 0, 1, 2, 3), y = __builtin_shufflevector(*f, *f, 4, 5, 6, 7);
+    if (past) {
+        put_quad(to, &x, true);
+        put_quad(to + sizeof x, &y, true);
+    } else {
+        memcpy(to, f, sizeof *f);
+    }
+}
+
+/* Rounds eight pairs and stores them. */
+PE_BODY void put_lanes(const pe_lanes *first, const pe_lanes *second, posenc_dtype dtype, bool zipped, bool past,
+                       size_t again, char *to, char *to2, pe_words16 *low)
+{
+    pe_lanes s = *first, k = *second;
     pe_floats16 f;
     pe_halves16 h;
     if (dtype != PE_float32) {
-        pe_lanes_odd(s);
-        pe_lanes_odd(k);
+        pe_lanes_odd(&s);
+        pe_lanes_odd(&k);
     }
-    pe_floats16_of(s, k, zipped, &f);
+    pe_floats16_of(&s, &k, zipped, &f);
     *low |= ((pe_words16)f & 0x7fffffff) - 0x36800001; /* negative up to 2^-18 */
-    if (dtype == PE_float32 && zipped) {
-        memcpy(to, &f, sizeof f);
-    } else if (dtype == PE_float32) {
+    if (dtype == PE_float32) {
         const pe_floats x = __builtin_shufflevector(f, f, 0, 1, 2, 3, 4, 5, 6, 7),
                         y = __builtin_shufflevector(f, f, 8, 9, 10, 11, 12, 13, 14, 15);
-        memcpy(to, &x, sizeof x);
-        memcpy(to2, &y, sizeof y);
+        if (zipped && !past) {
+            memcpy(to, &f, sizeof f);
+            return;
+        }
+        put_floats(to, &x, past);
+        put_floats(zipped ? to + sizeof x : to2, &y, past);
+        if (!zipped && again) {
+            put_floats(to + again, &x, past);
+            put_floats(to2 + again, &y, past);
+        }
         return;
     }
     if (dtype == PE_float16)
         pe_float16_of(&f, &h);
-    else if (dtype == PE_bfloat16)
+    else
         pe_bfloat16_of(&f, &h);
-    if (dtype != PE_float32 && zipped) {
+    const quad x = (quad)__builtin_shufflevector(h, h, 0, 1, 2, 3, 4, 5, 6, 7),
+               y = (quad)__builtin_shufflevector(h, h, 8, 9, 10, 11, 12, 13, 14, 15);
+    if (zipped && !past) {
         memcpy(to, &h, sizeof h);
-    } else if (dtype != PE_float32) {
-        const halves8 x = __builtin_shufflevector(h, h, 0, 1, 2, 3, 4, 5, 6, 7),
-                      y = __builtin_shufflevector(h, h, 8, 9, 10, 11, 12, 13, 14, 15);
-        memcpy(to, &x, sizeof x);
-        memcpy(to2, &y, sizeof y);
+        return;
+    }
+    put_quad(to, &x, past);
+    put_quad(zipped ? to + sizeof x : to2, &y, past);
+    if (!zipped && again) {
+        put_quad(to + again, &x, past);
+        put_quad(to2 + again, &y, past);
     }
 }
 
-PE_BODY void write_loop(const product *p, posenc_dtype dtype, bool zipped, bool swap, pe_words16 *low)
+PE_BODY void write_loop(const product *p, posenc_dtype dtype, bool zipped, bool past, bool both, pe_words16 *low)
 {
     const double *sa = p->sa, *ca = p->ca, *sb = p->sb, *cb = p->cb;
-    const size_t n = p->n, step = PE_LANES * (dtype == PE_float32 ? sizeof(float) : sizeof(uint16_t)) * (zipped ? 2 : 1);
-    const pe_bits sign = (pe_bits){ 0 } + ((uint64_t)p->negative << 63);
-    char *to = p->to.first, *to2 = p->to.second;
-    for (size_t i = 0; i < n; i += PE_LANES, to += step, to2 += zipped ? 0 : step) {
+    const size_t step = PE_LANES * (dtype == PE_float32 ? sizeof(float) : sizeof(uint16_t)) * (zipped ? 2 : 1);
+    const size_t n = p->n, step2 = zipped ? 0 : step, again = p->to.again;
+    const uint64_t negative = (uint64_t)p->negative << 63, back = (uint64_t)p->back << 63;
+    const bool swap = zipped && p->to.cosine_first;
+    char *to = p->to.first, *to2 = p->to.second, *at = p->opposite, *at2 = p->second;
+    for (size_t i = 0; i < n; i += PE_LANES, to += step, to2 += step2, at += both ? step : 0, at2 += both ? step2 : 0) {
         pe_lanes a, b, c, d;
         PE_LOAD(a, sa + i, PE_LANES);
         PE_LOAD(b, ca + i, PE_LANES);
         PE_LOAD(c, sb + i, PE_LANES);
         PE_LOAD(d, cb + i, PE_LANES);
-        pe_lanes s = (pe_lanes)((pe_bits)(a * d + b * c) ^ sign), k = b * d - a * c;
-        put_lanes(swap ? &k : &s, swap ? &s : &k, dtype, zipped, to, to2, low);
+        if (!both) {
+            c = (pe_lanes)((pe_bits)c ^ back);
+            const pe_lanes s = (pe_lanes)((pe_bits)(a * d + b * c) ^ negative), k = b * d - a * c;
+            if (swap)
+                put_lanes(&k, &s, dtype, zipped, past, again, to, to2, low);
+            else
+                put_lanes(&s, &k, dtype, zipped, past, again, to, to2, low);
+            continue;
+        }
+        const pe_lanes ad = a * d, bc = b * c, bd = b * d, ac = a * c;
+        const pe_lanes s = ad - bc, k = bd + ac, s2 = ad + bc, k2 = bd - ac;
+        if (swap) {
+            put_lanes(&k, &s, dtype, zipped, past, again, to, to2, low);
+            put_lanes(&k2, &s2, dtype, zipped, past, again, at, at2, low);
+        } else {
+            put_lanes(&s, &k, dtype, zipped, past, again, to, to2, low);
+            put_lanes(&s2, &k2, dtype, zipped, past, again, at, at2, low);
+        }
     }
 }
 
 PE_BODY void write_body(const product *p, posenc_dtype dtype, bool zipped, bool *small)
 {
     pe_words16 low = { 0 };
-    if (zipped && p->to.cosine_first)
-        write_loop(p, dtype, zipped, true, &low);
+    if (p->to.past && p->opposite)
+        write_loop(p, dtype, zipped, true, true, &low);
+    else if (p->to.past)
+        write_loop(p, dtype, zipped, true, false, &low);
+    else if (p->opposite)
+        write_loop(p, dtype, zipped, false, true, &low);
     else
-        write_loop(p, dtype, zipped, false, &low);
+        write_loop(p, dtype, zipped, false, false, &low);
     uint32_t any = 0;
     for (int l = 0; l < 2 * PE_LANES; l++)
         any |= low[l];
@@ -251,7 +320,7 @@ static posenc_status multiply(const pe_rotor *r, const double *a, const double *
     for (size_t first = 0; first < n && !st; first += CHUNK) {
         const size_t m = n - first < CHUNK ? n - first : CHUNK;
         bool small;
-        turn_paths[pe_simd()](a + first, a + to_cosine + first, b + first, b + to_cosine + first, m, row + first,
+        turn_paths[pe_simd()](a + first, a + to_cosine + first, b + first, b + to_cosine + first, false, m, row + first,
                               row + to_cosine + first, &small);
         st = pe_pace_add(pace, (int64_t)m * TURN_NS);
     }
@@ -290,7 +359,7 @@ static posenc_status two_digits(pe_rotor *r, int level, int digits, double *to, 
     return *row == to ? multiply(r, high, low, to, pace) : PE_OK;
 }
 
-/* *row: the factor of the position's two last digits. */
+/* *row: the factor of a step, or of one back. */
 static posenc_status rotation(pe_rotor *r, int step, const double **row, pe_pace *pace)
 {
     double *to = r->rotation + (keeps(r->pairs) ? (size_t)step * 2 * stride(r->pairs) : 0);
@@ -344,24 +413,32 @@ static posenc_status go_to(pe_rotor *r, int64_t block, pe_pace *pace)
 
 /* ---- rows ---- */
 
-/* Anchor and rotation of a whole position, which is not negative. */
-static posenc_status prepare(pe_rotor *r, double p, const double **a, const double **b, pe_pace *pace)
+/* The nearest anchor, and the way from there. */
+typedef struct way {
+    const double *anchor, *rotation;
+    bool back;
+} way;
+
+/* Of a whole position, which is not negative. */
+static posenc_status prepare(pe_rotor *r, int64_t p, way *y, pe_pace *pace)
 {
-    const int64_t whole = (int64_t)p, block = whole / STEPS;
+    const int64_t block = (p + FARTHEST) / STEPS, step = p - block * STEPS;
     posenc_status st = block == r->block ? PE_OK : go_to(r, block, pace);
-    st = st ? st : rotation(r, (int)(whole % STEPS), b, pace);
-    *a = r->anchor[1];
+    st = st ? st : rotation(r, (int)(step < 0 ? -step : step), &y->rotation, pace);
+    y->anchor = r->anchor[1];
+    y->back = step < 0;
     return st;
 }
 
 /* Pairs first .. first + m - 1, exactly where they are small. */
-static posenc_status turned(const pe_rotor *r, const double *a, const double *b, double position, size_t first, size_t m,
-                            double *sine, double *cosine, pe_pace *pace)
+static posenc_status turned(const pe_rotor *r, const way *y, double position, size_t first, size_t m, double *sine,
+                            double *cosine, pe_pace *pace)
 {
     const size_t to_cosine = stride(r->pairs);
+    const double *a = y->anchor + first, *b = y->rotation + first;
     bool small;
     posenc_status st = PE_OK;
-    turn_paths[pe_simd()](a + first, a + to_cosine + first, b + first, b + to_cosine + first, m, sine, cosine, &small);
+    turn_paths[pe_simd()](a, a + to_cosine, b, b + to_cosine, y->back, m, sine, cosine, &small);
     if (small)
         st = exact_small(r, first, fabs(position), m, sine, cosine, pace);
     for (size_t i = 0; position < 0 && i < m; i++)
@@ -369,72 +446,128 @@ static posenc_status turned(const pe_rotor *r, const double *a, const double *b,
     return st ? st : pe_pace_add(pace, (int64_t)m * TURN_NS);
 }
 
+static bool is_whole(double position) { return position == floor(position); }
+
+/* The same of a position that may not be whole, for which y is not read. */
+static posenc_status some_pairs(const pe_rotor *r, const way *y, double position, size_t first, size_t m, double *sine,
+                                double *cosine, pe_pace *pace)
+{
+    if (is_whole(position))
+        return turned(r, y, position, first, m, sine, cosine, pace);
+    pe_sincos_times(r->w + first, m, position, sine, cosine);
+    return pe_pace_add(pace, (int64_t)m * EXACT_NS);
+}
+
 posenc_status pe_rotor_row(pe_rotor *r, double position, double *sine, double *cosine, pe_pace *pace)
 {
-    const double p = fabs(position), *a, *b;
-    const bool whole = p == floor(p);
-    posenc_status st = whole ? prepare(r, p, &a, &b, pace) : PE_OK;
+    way y = { 0 };
+    posenc_status st = is_whole(position) ? prepare(r, (int64_t)fabs(position), &y, pace) : PE_OK;
     for (size_t first = 0; first < r->pairs && !st; first += CHUNK) {
         const size_t m = r->pairs - first < CHUNK ? r->pairs - first : CHUNK;
-        if (whole) {
-            st = turned(r, a, b, position, first, m, sine + first, cosine + first, pace);
-        } else {
-            pe_sincos_times(r->w + first, m, position, sine + first, cosine + first);
-            st = pe_pace_add(pace, (int64_t)m * EXACT_NS);
+        st = some_pairs(r, &y, position, first, m, sine + first, cosine + first, pace);
+    }
+    return st;
+}
+
+/* ---- rows, rounded ---- */
+
+enum { SOME = 512 };
+
+/* The place of row number i, from pair `first` on. */
+static pe_rotor_place place_of(const pe_rotor_place *to, int64_t i, size_t first)
+{
+    const size_t offset = (size_t)i * to->step, pair = first * posenc_dtype_size(to->dtype);
+    pe_rotor_place p = *to;
+    p.first = (char *)to->first + offset + (to->zipped ? 2 * pair : pair);
+    p.second = to->zipped ? NULL : (char *)to->second + offset + pair;
+    return p;
+}
+
+/* Pairs first .. first + m - 1, m <= SOME, one row, as pe_rotor_row makes them. */
+static __attribute__((noinline)) posenc_status put_plainly(const pe_rotor *r, const way *y, double position, size_t first,
+                                                           size_t m, const pe_rotor_place *to, pe_pace *pace)
+{
+    double sine[SOME], cosine[SOME], row[2 * SOME];
+    posenc_status st = some_pairs(r, y, position, first, m, sine, cosine, pace);
+    if (st)
+        return st;
+    if (to->zipped) {
+        pe_zip(to->cosine_first ? cosine : sine, to->cosine_first ? sine : cosine, m, row);
+        posenc_convert(to->dtype, to->first, row, 2 * m);
+        return PE_OK;
+    }
+    posenc_convert(to->dtype, to->first, sine, m);
+    posenc_convert(to->dtype, to->second, cosine, m);
+    if (to->again) {
+        const size_t size = m * posenc_dtype_size(to->dtype);
+        memcpy((char *)to->first + to->again, to->first, size);
+        memcpy((char *)to->second + to->again, to->second, size);
+    }
+    return PE_OK;
+}
+
+/* One row, or two opposite ones: number i at `position`, and number `opposite` (-1: none) as far after the anchor as that is
+ * before it. */
+static posenc_status put_rows(const pe_rotor *r, const way *y, double position, int64_t i, double position2,
+                              int64_t opposite, const pe_rotor_place *to, pe_pace *pace)
+{
+    const size_t n = r->pairs, to_cosine = stride(n);
+    const bool lanes = is_whole(position);
+    posenc_status st = PE_OK;
+    for (size_t first = 0, m; first < n && !st; first += m) {
+        const size_t left = n - first; /* whole lanes together, then the rest */
+        m = left >= SOME ? SOME : left >= PE_LANES ? left / PE_LANES * PE_LANES : left;
+        const pe_rotor_place here = place_of(to, i, first), there = place_of(to, opposite < 0 ? i : opposite, first);
+        if (lanes && m >= PE_LANES) {
+            const double *a = y->anchor + first, *b = y->rotation + first;
+            product of = { a, a + to_cosine, b, b + to_cosine, m, position < 0, y->back, here, NULL, NULL };
+            if (opposite >= 0) {
+                of.opposite = there.first;
+                of.second = there.second;
+            }
+            bool small;
+            write_product(&of, &small);
+            st = pe_pace_add(pace, (int64_t)m * (opposite < 0 ? 1 : 2) * TURN_NS);
+            if (st || !small)
+                continue;
+        }
+        st = put_plainly(r, y, position, first, m, &here, pace);
+        if (!st && opposite >= 0) {
+            way forth = *y;
+            forth.back = false;
+            st = put_plainly(r, &forth, position2, first, m, &there, pace);
         }
     }
     return st;
 }
 
-/* The place of a row from pair `first` on. */
-static pe_rotor_place from_pair(const pe_rotor_place *to, size_t first)
+posenc_status pe_rotor_rows(pe_rotor *r, double first, int64_t n, const pe_rotor_place *to, pe_pace *pace)
 {
-    const size_t offset = first * posenc_dtype_size(to->dtype);
-    pe_rotor_place p = *to;
-    p.first = (char *)to->first + (to->zipped ? 2 * offset : offset);
-    p.second = to->zipped ? NULL : (char *)to->second + offset;
-    return p;
-}
-
-static void put(const pe_rotor_place *to, const double *sine, const double *cosine, size_t n, double *row)
-{
-    if (!to->zipped) {
-        posenc_convert(to->dtype, to->first, sine, n);
-        posenc_convert(to->dtype, to->second, cosine, n);
-        return;
-    }
-    pe_zip(to->cosine_first ? cosine : sine, to->cosine_first ? sine : cosine, n, row);
-    posenc_convert(to->dtype, to->first, row, 2 * n);
-}
-
-posenc_status pe_rotor_write(pe_rotor *r, double position, const pe_rotor_place *to, pe_pace *pace)
-{
-    enum { SOME = 512 };
-    double sine[SOME], cosine[SOME], row[2 * SOME];
-    const double p = fabs(position), *a, *b;
-    const bool whole = p == floor(p);
-    const size_t n = r->pairs, to_cosine = stride(n);
-    posenc_status st = whole ? prepare(r, p, &a, &b, pace) : PE_OK;
-    for (size_t first = 0, m; first < n && !st; first += m) {
-        /* whole lanes together, then the rest */
-        const size_t left = n - first;
-        m = left >= SOME ? SOME : left >= PE_LANES ? left / PE_LANES * PE_LANES : left;
-        const pe_rotor_place here = from_pair(to, first);
-        if (whole && m >= PE_LANES) {
-            const product of = { a + first, a + to_cosine + first, b + first, b + to_cosine + first, m, position < 0, here };
-            bool small;
-            write_product(&of, &small);
-            st = pe_pace_add(pace, (int64_t)m * TURN_NS);
-            if (st || !small)
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < n && !st;) {
+        const double position = first + (double)i;
+        way y = { 0 };
+        if (!is_whole(position) || position < 0 || n - i < 2) {
+            st = is_whole(position) ? prepare(r, (int64_t)fabs(position), &y, pace) : PE_OK;
+            st = st ? st : put_rows(r, &y, position, i, 0, -1, to, pace);
+            i++;
+            continue;
+        }
+        /* the rows of one block: pairs of them as far as both are there */
+        const int64_t p = (int64_t)position, anchor = (p + FARTHEST) / STEPS * STEPS, end = p + n - i;
+        const int64_t stop = end < anchor + FARTHEST ? end : anchor + FARTHEST;
+        for (int64_t k = 0; k <= FARTHEST && !st; k++) {
+            const int64_t back = anchor - k, forth = anchor + k;
+            const bool is_back = k > 0 && back >= p && back < stop, is_forth = forth >= p && forth < stop;
+            if (!is_back && !is_forth)
                 continue;
+            const int64_t one = is_back ? back : forth;
+            st = prepare(r, one, &y, pace);
+            st = st ? st
+                    : put_rows(r, &y, (double)one, i + one - p, (double)forth, is_back && is_forth ? i + forth - p : -1, to,
+                               pace);
         }
-        if (whole) {
-            st = turned(r, a, b, position, first, m, sine, cosine, pace);
-        } else {
-            pe_sincos_times(r->w + first, m, position, sine, cosine);
-            st = pe_pace_add(pace, (int64_t)m * EXACT_NS);
-        }
-        put(&here, sine, cosine, m, row);
+        i += stop - p;
     }
     return st;
 }

@@ -119,19 +119,18 @@ posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *
     return pe_pace_add(pace, 200);
 }
 
-/* Every column is a pair's. */
-static bool whole(const pe_columns *c) { return c->cosines == c->pairs && c->width == 2 * c->pairs; }
+bool pe_sines_whole(const pe_columns *c) { return c->cosines == c->pairs && c->width == 2 * c->pairs; }
 
 /* Puts the sines and cosines of all pairs where they belong. */
 static void place(const pe_sines *s, const pe_columns *c, const double *sine, const double *cosine, double *row)
 {
     const size_t n = c->pairs;
-    if (whole(c) && s->split) {
+    if (pe_sines_whole(c) && s->split) {
         memcpy(row + c->sin0, sine, n * sizeof *row);
         memcpy(row + c->cos0, cosine, n * sizeof *row);
         return;
     }
-    if (whole(c)) {
+    if (pe_sines_whole(c)) {
         pe_zip(s->flip ? cosine : sine, s->flip ? sine : cosine, n, row);
         return;
     }
@@ -152,27 +151,24 @@ posenc_status pe_sines_turn(const pe_sines *s, const pe_columns *c, pe_rotor *ro
     return pe_pace_add(pace, (int64_t)c->width + 50);
 }
 
-posenc_status pe_sines_turn_to(const pe_sines *s, const pe_columns *c, pe_rotor *rotor, double position, double *both,
-                               double *row, posenc_dtype dtype, void *to, pe_pace *pace)
+pe_rotor_place pe_sines_place(const pe_sines *s, const pe_columns *c, posenc_dtype dtype, void *to)
 {
-    if (whole(c)) {
-        const size_t size = posenc_dtype_size(dtype);
-        char *sine = (char *)to + c->sin0 * size, *cosine = (char *)to + c->cos0 * size;
-        const pe_rotor_place at = { dtype, !s->split, s->flip, s->split ? sine : to, s->split ? cosine : NULL };
-        posenc_status st = pe_rotor_write(rotor, position, &at, pace);
-        return st ? st : pe_pace_add(pace, 50);
-    }
-    posenc_status st = pe_sines_turn(s, c, rotor, position, both, row, pace);
-    if (!st)
-        posenc_convert(dtype, to, row, (size_t)s->width);
-    return st;
+    const size_t size = posenc_dtype_size(dtype);
+    return (pe_rotor_place){
+        .dtype = dtype,
+        .zipped = !s->split,
+        .cosine_first = s->flip,
+        .first = (char *)to + (s->split ? c->sin0 * size : 0),
+        .second = s->split ? (char *)to + c->cos0 * size : NULL,
+        .step = c->width * size,
+    };
 }
 
 posenc_status pe_sines_wave(const pe_sines *s, const pe_columns *c, const pe_waves *waves, pe_dd position, double *both,
                             double *row, pe_pace *pace)
 {
     enum { CHUNK = 4096 };
-    const bool apart = s->split && whole(c); /* where they belong already */
+    const bool apart = s->split && pe_sines_whole(c); /* where they belong already */
     double *sine = apart ? row + c->sin0 : both, *cosine = apart ? row + c->cos0 : both + c->pairs;
     posenc_status st = PE_OK;
     for (size_t first = 0; first < c->pairs && !st; first += CHUNK) {
