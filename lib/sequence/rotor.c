@@ -96,115 +96,130 @@ PE_KERNEL(turn, turn_body,
  */
 typedef struct product {
     const double *sa, *ca, *sb, *cb;
-    size_t n;                /* a multiple of eight */
+    size_t n;                /* a multiple of GROUP */
     bool negative, back;     /* the position is negative; the row is before the anchor */
     pe_rotor_place to;       /* of the row */
     char *opposite, *second; /* of the row opposite, which is after the anchor: its first and second place; NULL: none */
 } product;
 
+enum { GROUP = 2 * PE_LANES }; /* pairs written together: whole lines of the cache, where they are float32 */
+
 typedef float quad __attribute__((vector_size(16)));
 typedef uint16_t halves8 __attribute__((vector_size(16)));
 
-PE_BODY void put_quad(char *to, const quad *q, bool past)
+PE_BODY void put_quad(char *to, const quad *q)
 {
 #if defined(__x86_64__)
-    if (past) {
-        _mm_stream_ps((float *)(void *)to, (__m128)*q);
-        return;
-    }
-#endif
-    (void)past;
+    _mm_stream_ps((float *)(void *)to, (__m128)*q);
+#else
     memcpy(to, q, sizeof *q);
+#endif
 }
 
-PE_BODY void put_floats(char *to, const pe_floats *f, bool past)
+PE_BODY void put_floats(char *to, const pe_floats16 *f, bool past)
 {
-    const quad x = __builtin_shufflevector(*f, *f, 0, 1, 2, 3), y = __builtin_shufflevector(*f, *f, 4, 5, 6, 7);
     if (past) {
-        put_quad(to, &x, true);
-        put_quad(to + sizeof x, &y, true);
+        const quad a = __builtin_shufflevector(*f, *f, 0, 1, 2, 3), b = __builtin_shufflevector(*f, *f, 4, 5, 6, 7);
+        const quad c = __builtin_shufflevector(*f, *f, 8, 9, 10, 11), d = __builtin_shufflevector(*f, *f, 12, 13, 14, 15);
+        put_quad(to, &a);
+        put_quad(to + 16, &b);
+        put_quad(to + 32, &c);
+        put_quad(to + 48, &d);
     } else {
         memcpy(to, f, sizeof *f);
     }
 }
 
-/* Rounds eight pairs and stores them. */
-PE_BODY void put_lanes(const pe_lanes *first, const pe_lanes *second, posenc_dtype dtype, bool zipped, bool past,
-                       size_t again, char *to, char *to2, pe_words16 *low)
+PE_BODY void put_halves(char *to, const pe_halves16 *h, bool past)
 {
-    pe_lanes s = *first, k = *second;
+    if (past) {
+        const quad a = (quad)__builtin_shufflevector(*h, *h, 0, 1, 2, 3, 4, 5, 6, 7),
+                   b = (quad)__builtin_shufflevector(*h, *h, 8, 9, 10, 11, 12, 13, 14, 15);
+        put_quad(to, &a);
+        put_quad(to + 16, &b);
+    } else {
+        memcpy(to, h, sizeof *h);
+    }
+}
+
+/* Rounds sixteen numbers, and stores them, once or twice. */
+PE_BODY void put_group(const pe_lanes *first, const pe_lanes *second, posenc_dtype dtype, bool zipped, bool past,
+                       size_t again, char *to, pe_words16 *low)
+{
+    pe_lanes x = *first, y = *second;
     pe_floats16 f;
     pe_halves16 h;
     if (dtype != PE_float32) {
-        pe_lanes_odd(&s);
-        pe_lanes_odd(&k);
+        pe_lanes_odd(&x);
+        pe_lanes_odd(&y);
     }
-    pe_floats16_of(&s, &k, zipped, &f);
+    pe_floats16_of(&x, &y, zipped, &f);
     *low |= ((pe_words16)f & 0x7fffffff) - 0x36800001; /* negative up to 2^-18 */
     if (dtype == PE_float32) {
-        const pe_floats x = __builtin_shufflevector(f, f, 0, 1, 2, 3, 4, 5, 6, 7),
-                        y = __builtin_shufflevector(f, f, 8, 9, 10, 11, 12, 13, 14, 15);
-        if (zipped && !past) {
-            memcpy(to, &f, sizeof f);
-            return;
-        }
-        put_floats(to, &x, past);
-        put_floats(zipped ? to + sizeof x : to2, &y, past);
-        if (!zipped && again) {
-            put_floats(to + again, &x, past);
-            put_floats(to2 + again, &y, past);
-        }
+        put_floats(to, &f, past);
+        if (again)
+            put_floats(to + again, &f, past);
         return;
     }
     if (dtype == PE_float16)
         pe_float16_of(&f, &h);
     else
         pe_bfloat16_of(&f, &h);
-    const quad x = (quad)__builtin_shufflevector(h, h, 0, 1, 2, 3, 4, 5, 6, 7),
-               y = (quad)__builtin_shufflevector(h, h, 8, 9, 10, 11, 12, 13, 14, 15);
-    if (zipped && !past) {
-        memcpy(to, &h, sizeof h);
-        return;
-    }
-    put_quad(to, &x, past);
-    put_quad(zipped ? to + sizeof x : to2, &y, past);
-    if (!zipped && again) {
-        put_quad(to + again, &x, past);
-        put_quad(to2 + again, &y, past);
+    put_halves(to, &h, past);
+    if (again)
+        put_halves(to + again, &h, past);
+}
+
+/* The results of a row for two times eight pairs: where they go. */
+PE_BODY void put_row(const pe_lanes *s, const pe_lanes *k, const pe_lanes *s2, const pe_lanes *k2, posenc_dtype dtype,
+                     bool zipped, bool swap, bool past, size_t again, char *to, char *to2, pe_words16 *low)
+{
+    if (!zipped) {
+        put_group(s, s2, dtype, false, past, again, to, low);
+        put_group(k, k2, dtype, false, past, again, to2, low);
+    } else if (swap) {
+        put_group(k, s, dtype, true, past, 0, to, low);
+        put_group(k2, s2, dtype, true, past, 0, to2, low);
+    } else {
+        put_group(s, k, dtype, true, past, 0, to, low);
+        put_group(s2, k2, dtype, true, past, 0, to2, low);
     }
 }
 
-PE_BODY void write_loop(const product *p, posenc_dtype dtype, bool zipped, bool past, bool both, pe_words16 *low)
+PE_BODY void load_four(const product *p, size_t i, pe_lanes *a, pe_lanes *b, pe_lanes *c, pe_lanes *d)
 {
-    const double *sa = p->sa, *ca = p->ca, *sb = p->sb, *cb = p->cb;
-    const size_t step = PE_LANES * (dtype == PE_float32 ? sizeof(float) : sizeof(uint16_t)) * (zipped ? 2 : 1);
-    const size_t n = p->n, step2 = zipped ? 0 : step, again = p->to.again;
-    const uint64_t negative = (uint64_t)p->negative << 63, back = (uint64_t)p->back << 63;
-    const bool swap = zipped && p->to.cosine_first;
-    char *to = p->to.first, *to2 = p->to.second, *at = p->opposite, *at2 = p->second;
-    for (size_t i = 0; i < n; i += PE_LANES, to += step, to2 += step2, at += both ? step : 0, at2 += both ? step2 : 0) {
-        pe_lanes a, b, c, d;
-        PE_LOAD(a, sa + i, PE_LANES);
-        PE_LOAD(b, ca + i, PE_LANES);
-        PE_LOAD(c, sb + i, PE_LANES);
-        PE_LOAD(d, cb + i, PE_LANES);
-        if (!both) {
-            c = (pe_lanes)((pe_bits)c ^ back);
-            const pe_lanes s = (pe_lanes)((pe_bits)(a * d + b * c) ^ negative), k = b * d - a * c;
-            if (swap)
-                put_lanes(&k, &s, dtype, zipped, past, again, to, to2, low);
-            else
-                put_lanes(&s, &k, dtype, zipped, past, again, to, to2, low);
-            continue;
-        }
-        const pe_lanes ad = a * d, bc = b * c, bd = b * d, ac = a * c;
-        const pe_lanes s = ad - bc, k = bd + ac, s2 = ad + bc, k2 = bd - ac;
-        if (swap) {
-            put_lanes(&k, &s, dtype, zipped, past, again, to, to2, low);
-            put_lanes(&k2, &s2, dtype, zipped, past, again, at, at2, low);
+    PE_LOAD(*a, p->sa + i, PE_LANES);
+    PE_LOAD(*b, p->ca + i, PE_LANES);
+    PE_LOAD(*c, p->sb + i, PE_LANES);
+    PE_LOAD(*d, p->cb + i, PE_LANES);
+}
+
+PE_BODY void write_loop(const product *of, posenc_dtype dtype, bool zipped, bool past, bool both, pe_words16 *low)
+{
+    const product p = *of; /* no store is to what it holds */
+    const size_t size = PE_LANES * (dtype == PE_float32 ? sizeof(float) : sizeof(uint16_t));
+    const size_t step = (zipped ? 4 : 2) * size, next = zipped ? 2 * size : 0, again = p.to.again;
+    const uint64_t negative = (uint64_t)p.negative << 63, back = (uint64_t)p.back << 63;
+    const bool swap = zipped && p.to.cosine_first;
+    char *to = p.to.first, *to2 = zipped ? to + next : p.to.second;
+    char *at = both ? p.opposite : to, *at2 = both && !zipped ? p.second : at + next;
+    for (size_t i = 0; i < p.n; i += GROUP, to += step, to2 += step, at += step, at2 += step) {
+        pe_lanes a, b, c, d, a2, b2, c2, d2;
+        load_four(&p, i, &a, &b, &c, &d);
+        load_four(&p, i + PE_LANES, &a2, &b2, &c2, &d2);
+        if (both) {
+            const pe_lanes ad = a * d, bc = b * c, bd = b * d, ac = a * c;
+            const pe_lanes ad2 = a2 * d2, bc2 = b2 * c2, bd2 = b2 * d2, ac2 = a2 * c2;
+            const pe_lanes s = ad - bc, k = bd + ac, s2 = ad2 - bc2, k2 = bd2 + ac2;
+            put_row(&s, &k, &s2, &k2, dtype, zipped, swap, past, again, to, to2, low);
+            const pe_lanes t = ad + bc, l = bd - ac, t2 = ad2 + bc2, l2 = bd2 - ac2;
+            put_row(&t, &l, &t2, &l2, dtype, zipped, swap, past, again, at, at2, low);
         } else {
-            put_lanes(&s, &k, dtype, zipped, past, again, to, to2, low);
-            put_lanes(&s2, &k2, dtype, zipped, past, again, at, at2, low);
+            c = (pe_lanes)((pe_bits)c ^ back);
+            c2 = (pe_lanes)((pe_bits)c2 ^ back);
+            const pe_lanes s = (pe_lanes)((pe_bits)(a * d + b * c) ^ negative), k = b * d - a * c;
+            const pe_lanes s2 = (pe_lanes)((pe_bits)(a2 * d2 + b2 * c2) ^ negative), k2 = b2 * d2 - a2 * c2;
+            put_row(&s, &k, &s2, &k2, dtype, zipped, swap, past, again, to, to2, low);
         }
     }
 }
@@ -515,10 +530,10 @@ static posenc_status put_rows(const pe_rotor *r, const way *y, double position, 
     const bool lanes = is_whole(position);
     posenc_status st = PE_OK;
     for (size_t first = 0, m; first < n && !st; first += m) {
-        const size_t left = n - first; /* whole lanes together, then the rest */
-        m = left >= SOME ? SOME : left >= PE_LANES ? left / PE_LANES * PE_LANES : left;
+        const size_t left = n - first; /* whole groups together, then the rest */
+        m = left >= SOME ? SOME : left >= GROUP ? left / GROUP * GROUP : left;
         const pe_rotor_place here = place_of(to, i, first), there = place_of(to, opposite < 0 ? i : opposite, first);
-        if (lanes && m >= PE_LANES) {
+        if (lanes && m >= GROUP) {
             const double *a = y->anchor + first, *b = y->rotation + first;
             product of = { a, a + to_cosine, b, b + to_cosine, m, position < 0, y->back, here, NULL, NULL };
             if (opposite >= 0) {
