@@ -1,8 +1,8 @@
 /* bench_requests.c - times what a client asks for: the engine behind families.py, which times peers in the same run.
  *
  * usage: bench_requests      a line of standard input: encoding, request as one line of JSON, by a tab
- * Prints a line each: seconds of resolving (checks, and the SHA-256 of what is long) and computing once, the JSON already
- * read, and of resolving alone; or the error. */
+ * Prints a line each: seconds of checking and computing once, the JSON already read, as who keeps no result calls the
+ * library; of checking alone; and of the name of the request, which reads tensors and long lists once more. Or the error. */
 #include "core/memory.h"
 #include "posenc.h"
 
@@ -18,14 +18,27 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static posenc_status run(const char *encoding, const char *json, posenc_arena *a, double seconds[2], posenc_error *err)
+/* Seconds of checking and naming the same. */
+static posenc_status name(const char *encoding, const char *json, posenc_arena *a, double *seconds, posenc_error *err)
 {
     posenc_request r;
     posenc_status st;
     if ((st = posenc_request_init(&r, encoding, a, err)) || (st = posenc_request_json(&r, json, strlen(json), err)))
         return st;
     const double begin = now();
-    if ((st = posenc_resolve(&r, err)))
+    st = posenc_resolve(&r, err);
+    *seconds = now() - begin;
+    return st;
+}
+
+static posenc_status run(const char *encoding, const char *json, posenc_arena *a, double seconds[3], posenc_error *err)
+{
+    posenc_request r;
+    posenc_status st;
+    if ((st = posenc_request_init(&r, encoding, a, err)) || (st = posenc_request_json(&r, json, strlen(json), err)))
+        return st;
+    const double begin = now();
+    if ((st = posenc_request_check(&r, err)))
         return st;
     seconds[1] = now() - begin;
     void *memory[PE_MAX_OUTPUTS] = { NULL };
@@ -52,17 +65,17 @@ int main(void)
     while (getline(&line, &room, stdin) > 0) {
         char *json = line, *encoding = strsep(&json, "\t"), text[1000];
         posenc_error err = { 0 };
-        double seconds[2];
+        double seconds[3] = { 0 };
         posenc_arena *a = json ? posenc_arena_new((size_t)1 << 34) : NULL;
         if (!a) {
             fprintf(stderr, "bench_requests: a line is no order, or no memory\n");
             return 2;
         }
         json[strcspn(json, "\n")] = 0;
-        if (run(encoding, json, a, seconds, &err))
+        if (run(encoding, json, a, seconds, &err) || name(encoding, json, a, &seconds[2], &err))
             printf("error %s\n", posenc_error_text(&err, text, sizeof text));
         else
-            printf("%.9f %.9f\n", seconds[0], seconds[1]);
+            printf("%.9f %.9f %.9f\n", seconds[0], seconds[1], seconds[2] > seconds[1] ? seconds[2] - seconds[1] : 0);
         posenc_arena_free(a);
     }
     free(line);

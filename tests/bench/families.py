@@ -2,7 +2,8 @@
 """families.py [ROUNDS]: one row or more for each family of encodings, against the NumPy and torch code that users write today.
 
 Alternated in one run, median of ROUNDS (5), one thread each; ratios: time of the peer by time of posenc, over 1 means posenc is
-faster. Resolving checks and hashes the inputs, which no peer does. posenc computes in float64 or better and rounds once; peers compute in float32, as they do in models. Rows say absent
+faster. Resolving checks the inputs, which no peer does; naming is what the daemon does besides, for its caches: the SHA-256 of
+the inputs, which the library's posenc_request_check leaves out. posenc computes in float64 or better and rounds once; peers compute in float32, as they do in models. Rows say absent
 where a peer is not installed (Debian: python3-numpy, python3-torch)."""
 import base64
 import json
@@ -39,7 +40,8 @@ def tensor(a):
 class Posenc:
     def __init__(self):
         self.p = subprocess.Popen([BUILD / "bench_requests"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.resolved = []      # seconds of resolving in each run: checks, and the SHA-256 of the inputs
+        self.resolved = []      # seconds of the checks in each run
+        self.named = []         # of the request's name: the SHA-256 of the inputs
 
     def seconds(self, encoding, body):
         self.p.stdin.write(f"{encoding}\t{json.dumps(body)}\n")
@@ -47,8 +49,9 @@ class Posenc:
         word = self.p.stdout.readline().strip()
         if not word or word.startswith("error"):
             sys.exit(f"{encoding}: {word}")
-        total, resolved = map(float, word.split())
+        total, resolved, named = map(float, word.split())
         self.resolved.append(resolved)
+        self.named.append(named)
         return total
 
 
@@ -232,7 +235,7 @@ def sinusoid_at(xp, p, d):
 
 def main():
     engine = Posenc()
-    print("| family | what | posenc ms | of it resolving | numpy / posenc | torch / posenc |\n| --- | --- | --- | --- | --- | --- |")
+    print("| family | what | posenc ms | of it checks | naming, beside it | numpy / posenc | torch / posenc |\n| --- | --- | --- | --- | --- | --- | --- |")
     for family, what, encoding, body, by_numpy, by_torch in rows():
         runs = {"posenc": lambda: engine.seconds(encoding, body)}
         if by_numpy:
@@ -241,6 +244,7 @@ def main():
             runs["torch"] = lambda: spent(by_torch)
         times = {name: [] for name in runs}
         engine.resolved.clear()
+        engine.named.clear()
         for i in range(ROUNDS + 1):
             for name, run in runs.items():
                 s = run()
@@ -248,7 +252,7 @@ def main():
                     times[name].append(s)
         m = {name: statistics.median(t) for name, t in times.items()}
         ratio = lambda name, there: f"{m[name] / m['posenc']:.2f}" if name in m else "absent" if there else "-"     # noqa: E731
-        print(f"| {family} | {what} | {m['posenc'] * 1e3:.3f} | {statistics.median(engine.resolved[1:]) * 1e3:.3f} | {ratio('numpy', by_numpy)} | {ratio('torch', by_torch)} |", flush=True)
+        print(f"| {family} | {what} | {m['posenc'] * 1e3:.3f} | {statistics.median(engine.resolved[1:]) * 1e3:.3f} | {statistics.median(engine.named[1:]) * 1e3:.3f} | {ratio('numpy', by_numpy)} | {ratio('torch', by_torch)} |", flush=True)
 
 
 if __name__ == "__main__":
