@@ -349,7 +349,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     st = pe_sines_frequencies(&t.s, t.w, ctx);
     if (!st && p->normalize != NONE)
         st = measure(&t, err);
-    if (!st && t.both && p->normalize == NONE && p->scale_output == 1 && pe_sines_whole(&t.c)) {
+    if (!st && t.both && p->normalize == NONE && p->scale_output == 1 && pe_sines_whole(&t.s, &t.c)) {
         st = straight_rows(&t, dst, ctx, err);
     } else {
         for (int64_t i = 0; !st && i < t.n; i++) {

@@ -119,18 +119,21 @@ posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *
     return pe_pace_add(pace, 200);
 }
 
-bool pe_sines_whole(const pe_columns *c) { return c->cosines == c->pairs && c->width == 2 * c->pairs; }
+/* Every column is a pair's. */
+static bool whole(const pe_columns *c) { return c->cosines == c->pairs && c->width == 2 * c->pairs; }
+
+bool pe_sines_whole(const pe_sines *s, const pe_columns *c) { return whole(c) && c->width == (size_t)s->width; }
 
 /* Puts the sines and cosines of all pairs where they belong. */
 static void place(const pe_sines *s, const pe_columns *c, const double *sine, const double *cosine, double *row)
 {
     const size_t n = c->pairs;
-    if (pe_sines_whole(c) && s->split) {
+    if (whole(c) && s->split) {
         memcpy(row + c->sin0, sine, n * sizeof *row);
         memcpy(row + c->cos0, cosine, n * sizeof *row);
         return;
     }
-    if (pe_sines_whole(c)) {
+    if (whole(c)) {
         pe_zip(s->flip ? cosine : sine, s->flip ? sine : cosine, n, row);
         return;
     }
@@ -168,7 +171,7 @@ posenc_status pe_sines_wave(const pe_sines *s, const pe_columns *c, const pe_wav
                             double *row, pe_pace *pace)
 {
     enum { CHUNK = 4096 };
-    const bool apart = s->split && pe_sines_whole(c); /* where they belong already */
+    const bool apart = s->split && whole(c); /* where they belong already */
     double *sine = apart ? row + c->sin0 : both, *cosine = apart ? row + c->cos0 : both + c->pairs;
     posenc_status st = PE_OK;
     for (size_t first = 0; first < c->pairs && !st; first += CHUNK) {
