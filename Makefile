@@ -45,7 +45,7 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak bench format lint new message docs models clean help deps
+.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak bench bench-instructions format lint new message docs models clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
@@ -169,6 +169,10 @@ bench: $(BENCH_BIN) $O/posencd
 	@/usr/bin/python3 tests/bench/families.py
 	@/usr/bin/python3 tests/bench/cancel.py
 
+## bench-instructions: instructions an element of each kernel, by callgrind, and the ratio to the committed counts
+bench-instructions: $O/encode
+	@/usr/bin/python3 tests/bench/instructions.py
+
 ## format: clang-format over the tree
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h')
@@ -199,7 +203,7 @@ clean:
 
 ## help: this list
 help:
-	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-10s %s\n",$$1,$$2}'
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-18s %s\n",$$1,$$2}'
 
 -include $(shell find $O -name '*.d' 2>/dev/null)
 .SECONDARY:

@@ -9,7 +9,7 @@
 #include <emmintrin.h>
 #endif
 
-enum { ALIGN = 64, HUGE = 2 << 20, CACHE = 8 << 20 };
+enum { ALIGN = 64, HUGE = 2 << 20, CACHE = 4 << 20 };
 
 void *pe_result_memory(size_t size)
 {

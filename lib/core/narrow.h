@@ -8,6 +8,8 @@
 
 #include "core/lanes.h"
 
+#include <stdbool.h>
+
 typedef float pe_floats16 __attribute__((vector_size(64)));
 typedef uint32_t pe_words16 __attribute__((vector_size(64)));
 typedef int32_t pe_signs16 __attribute__((vector_size(64)));
@@ -31,25 +33,26 @@ PE_BODY void pe_floats16_of(const pe_lanes *a, const pe_lanes *b, bool zipped, p
         *out = __builtin_shufflevector(x, y, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
-/* Rounds to float16, ties to even. Not for NaN. */
-PE_BODY void pe_float16_of(const pe_floats16 *v, pe_halves16 *out)
+/* Rounds to float16, ties to even: the bits of each in a word. Not for NaN; `below_65504`: nor for what is larger. */
+PE_BODY void pe_float16_of(const pe_floats16 *v, bool below_65504, pe_words16 *out)
 {
     const pe_words16 w = (pe_words16)*v, size = w & 0x7fffffff;
     pe_words16 r = ((size + 0xfff + (size >> 13 & 1)) >> 13) - (112 << 10); /* a carry moves into the exponent */
-    const pe_words16 over = (pe_words16)((pe_signs16)(0x7c00 - r) >> 31);
-    r = (r & ~over) | (0x7c00 & over);
+    if (!below_65504) {
+        const pe_words16 over = (pe_words16)((pe_signs16)(0x7c00 - r) >> 31);
+        r = (r & ~over) | (0x7c00 & over);
+    }
     /* below 2^-14 steps are 2^-24, as those of 1/2 are */
     const pe_words16 small = (pe_words16)((pe_floats16)size + 0.5F) - 0x3f000000;
     const pe_words16 below = (pe_words16)((pe_signs16)(size - 0x38800000) >> 31);
-    r = (r & ~below) | (small & below) | (w >> 16 & 0x8000);
-    *out = __builtin_convertvector(r, pe_halves16);
+    *out = (r & ~below) | (small & below) | (w >> 16 & 0x8000);
 }
 
 /* Rounds to bfloat16, ties to even. Not for NaN. */
-PE_BODY void pe_bfloat16_of(const pe_floats16 *v, pe_halves16 *out)
+PE_BODY void pe_bfloat16_of(const pe_floats16 *v, pe_words16 *out)
 {
     const pe_words16 w = (pe_words16)*v;
-    *out = __builtin_convertvector((w + 0x7fff + (w >> 16 & 1)) >> 16, pe_halves16);
+    *out = (w + 0x7fff + (w >> 16 & 1)) >> 16;
 }
 
 #endif

@@ -115,7 +115,7 @@ PE_BODY void narrow_body(const double *src, uint16_t *dst, size_t n, int mant, i
     for (; i + WIDE <= n; i += WIDE) {
         pe_lanes a, b;
         pe_floats16 f;
-        pe_halves16 h;
+        pe_words16 r;
         PE_LOAD(a, src + i, PE_LANES);
         PE_LOAD(b, src + i + PE_LANES, PE_LANES);
         pe_lanes_odd(&a);
@@ -125,9 +125,10 @@ PE_BODY void narrow_body(const double *src, uint16_t *dst, size_t n, int mant, i
         rare |= 0x7f800000 - size; /* negative: NaN */
         rare |= (size - 0x800000) & ~(size - 1);
         if (mant == 10)
-            pe_float16_of(&f, &h);
+            pe_float16_of(&f, false, &r);
         else
-            pe_bfloat16_of(&f, &h);
+            pe_bfloat16_of(&f, &r);
+        const pe_halves16 h = __builtin_convertvector(r, pe_halves16);
         memcpy(dst + i, &h, sizeof h);
     }
     uint32_t any = 0;

@@ -142,32 +142,66 @@ PE_BODY void put_halves(char *to, const pe_halves16 *h, bool past)
     }
 }
 
-/* Rounds sixteen numbers, and stores them, once or twice. */
-PE_BODY void put_group(const pe_lanes *first, const pe_lanes *second, posenc_dtype dtype, bool zipped, bool past,
-                       size_t again, char *to, pe_words16 *low)
+/* Two times eight float64 as sixteen float32: rounded to odd on the way to what is shorter. */
+PE_BODY void sixteen(const pe_lanes *first, const pe_lanes *second, posenc_dtype dtype, bool zipped, pe_floats16 *f,
+                     pe_words16 *low)
 {
     pe_lanes x = *first, y = *second;
-    pe_floats16 f;
-    pe_halves16 h;
     if (dtype != PE_float32) {
         pe_lanes_odd(&x);
         pe_lanes_odd(&y);
     }
-    pe_floats16_of(&x, &y, zipped, &f);
-    *low |= ((pe_words16)f & 0x7fffffff) - 0x36800001; /* negative up to 2^-18 */
+    pe_floats16_of(&x, &y, zipped, f);
+    *low |= ((pe_words16)*f & 0x7fffffff) - 0x36800001; /* negative up to 2^-18 */
+}
+
+PE_BODY void shorter(const pe_floats16 *f, posenc_dtype dtype, pe_words16 *w)
+{
+    if (dtype == PE_float16)
+        pe_float16_of(f, true, w);
+    else
+        pe_bfloat16_of(f, w);
+}
+
+/* Rounds sixteen sines or cosines, and stores them, once or twice. */
+PE_BODY void put_apart(const pe_lanes *first, const pe_lanes *second, posenc_dtype dtype, bool past, size_t again, char *to,
+                       pe_words16 *low)
+{
+    pe_floats16 f;
+    sixteen(first, second, dtype, false, &f, low);
     if (dtype == PE_float32) {
         put_floats(to, &f, past);
         if (again)
             put_floats(to + again, &f, past);
         return;
     }
-    if (dtype == PE_float16)
-        pe_float16_of(&f, &h);
-    else
-        pe_bfloat16_of(&f, &h);
+    pe_words16 w;
+    shorter(&f, dtype, &w);
+    const pe_halves16 h = __builtin_convertvector(w, pe_halves16);
     put_halves(to, &h, past);
     if (again)
         put_halves(to + again, &h, past);
+}
+
+/* Rounds sixteen pairs of `a`, `b`, and stores them alternating: two float32 lines, or one of halves. */
+PE_BODY void put_zipped(const pe_lanes *a, const pe_lanes *b, const pe_lanes *a2, const pe_lanes *b2, posenc_dtype dtype,
+                        bool past, char *to, pe_words16 *low)
+{
+    pe_floats16 f, g;
+    if (dtype == PE_float32) {
+        sixteen(a, b, dtype, true, &f, low);
+        sixteen(a2, b2, dtype, true, &g, low);
+        put_floats(to, &f, past);
+        put_floats(to + sizeof f, &g, past);
+        return;
+    }
+    pe_words16 v, w;
+    sixteen(a, a2, dtype, false, &f, low);
+    sixteen(b, b2, dtype, false, &g, low);
+    shorter(&f, dtype, &v);
+    shorter(&g, dtype, &w);
+    f = (pe_floats16)(v | w << 16); /* the first of a pair is the lower half */
+    put_floats(to, &f, past);
 }
 
 /* The results of a row for two times eight pairs: where they go. */
@@ -175,14 +209,12 @@ PE_BODY void put_row(const pe_lanes *s, const pe_lanes *k, const pe_lanes *s2, c
                      bool zipped, bool swap, bool past, size_t again, char *to, char *to2, pe_words16 *low)
 {
     if (!zipped) {
-        put_group(s, s2, dtype, false, past, again, to, low);
-        put_group(k, k2, dtype, false, past, again, to2, low);
+        put_apart(s, s2, dtype, past, again, to, low);
+        put_apart(k, k2, dtype, past, again, to2, low);
     } else if (swap) {
-        put_group(k, s, dtype, true, past, 0, to, low);
-        put_group(k2, s2, dtype, true, past, 0, to2, low);
+        put_zipped(k, s, k2, s2, dtype, past, to, low);
     } else {
-        put_group(s, k, dtype, true, past, 0, to, low);
-        put_group(s2, k2, dtype, true, past, 0, to2, low);
+        put_zipped(s, k, s2, k2, dtype, past, to, low);
     }
 }
 
@@ -198,11 +230,11 @@ PE_BODY void write_loop(const product *of, posenc_dtype dtype, bool zipped, bool
 {
     const product p = *of; /* no store is to what it holds */
     const size_t size = PE_LANES * (dtype == PE_float32 ? sizeof(float) : sizeof(uint16_t));
-    const size_t step = (zipped ? 4 : 2) * size, next = zipped ? 2 * size : 0, again = p.to.again;
+    const size_t step = (zipped ? 4 : 2) * size, again = p.to.again;
     const uint64_t negative = (uint64_t)p.negative << 63, back = (uint64_t)p.back << 63;
     const bool swap = zipped && p.to.cosine_first;
-    char *to = p.to.first, *to2 = zipped ? to + next : p.to.second;
-    char *at = both ? p.opposite : to, *at2 = both && !zipped ? p.second : at + next;
+    char *to = p.to.first, *to2 = zipped ? to : p.to.second;
+    char *at = both ? p.opposite : to, *at2 = both && !zipped ? p.second : at;
     for (size_t i = 0; i < p.n; i += GROUP, to += step, to2 += step, at += step, at2 += step) {
         pe_lanes a, b, c, d, a2, b2, c2, d2;
         load_four(&p, i, &a, &b, &c, &d);

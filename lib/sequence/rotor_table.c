@@ -64,6 +64,7 @@ posenc_status pe_rotor_table(const pe_dd *w, size_t pairs, const pe_source *sour
 {
     const int64_t rows = CHUNK_PAIRS / (int64_t)(pairs ? pairs : 1);
     table t = { w, pairs, source, n, rows < LEAST_ROWS ? LEAST_ROWS : rows, *to, ctx };
-    t.to.past = aligned(to) && pe_past_cache(to->first, size);
+    /* of halves apart, a line would go out in two parts */
+    t.to.past = aligned(to) && (to->zipped || to->dtype == PE_float32) && pe_past_cache(to->first, size);
     return pe_parallel(ctx, (n + t.chunk - 1) / t.chunk, pe_rotor_size(pairs), chunk, &t, err);
 }
