@@ -28,7 +28,7 @@ except ImportError:
     torch = None
 
 BUILD = Path(__file__).resolve().parents[2] / os.environ.get("POSENC_BUILD", "build/release")
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+ROUNDS = int(sys.argv[1]) if __name__ == "__main__" and len(sys.argv) > 1 else 5
 RNG = np.random.default_rng(1)
 
 
