@@ -32,7 +32,7 @@ static size_t rotation_rows(size_t pairs) { return keeps(pairs) ? FARTHEST + 1 :
 
 uint64_t pe_rotor_size(size_t pairs)
 {
-    const uint64_t rows = 1 + digit_rows(pairs) + rotation_rows(pairs) + 2 * LEVELS;
+    const uint64_t rows = 1 + digit_rows(pairs) + rotation_rows(pairs) + LEVELS;
     return rows * 2 * stride(pairs) * sizeof(double);
 }
 
@@ -42,8 +42,7 @@ pe_rotor pe_rotor_begin(const pe_dd *w, size_t pairs, void *storage)
     pe_rotor r = { .pairs = pairs, .w = w, .unit = storage, .block = -1, .last = -1 };
     r.digit = r.unit + row;
     r.rotation = r.digit + digit_rows(pairs) * row;
-    r.two = r.rotation + rotation_rows(pairs) * row;
-    r.chain = r.two + LEVELS * row;
+    r.chain = r.rotation + rotation_rows(pairs) * row;
     for (size_t i = 0; i < pairs; i++) {
         r.unit[i] = 0;
         r.unit[row / 2 + i] = 1;
@@ -374,6 +373,51 @@ static posenc_status multiply(const pe_rotor *r, const double *a, const double *
     return st;
 }
 
+/* a (b c), by lanes; rows have room for whole ones. */
+PE_BODY void three_body(const double *a, const double *b, const double *c, size_t to_cosine, size_t n, double *out)
+{
+    const double *a2 = a + to_cosine, *b2 = b + to_cosine, *c2 = c + to_cosine;
+    double *out2 = out + to_cosine;
+    for (size_t i = 0; i < n; i += PE_LANES) {
+        pe_lanes s, k, t, l, u, m;
+        PE_LOAD(s, b + i, PE_LANES);
+        PE_LOAD(k, b2 + i, PE_LANES);
+        PE_LOAD(t, c + i, PE_LANES);
+        PE_LOAD(l, c2 + i, PE_LANES);
+        PE_LOAD(u, a + i, PE_LANES);
+        PE_LOAD(m, a2 + i, PE_LANES);
+        const pe_lanes sine = s * l + k * t, cosine = k * l - s * t;
+        const pe_lanes x = u * cosine + m * sine, y = m * cosine - u * sine;
+        PE_STORE(out + i, x, PE_LANES);
+        PE_STORE(out2 + i, y, PE_LANES);
+    }
+}
+
+PE_KERNEL(three, three_body, (const double *a, const double *b, const double *c, size_t to_cosine, size_t n, double *out),
+          (a, b, c, to_cosine, n, out))
+
+/* *row: a (b c); `to` has room for it. What is the unit is no factor. */
+static posenc_status multiply_three(const pe_rotor *r, const double *a, const double *b, const double *c, double *to,
+                                    const double **row, pe_pace *pace)
+{
+    const size_t n = r->pairs;
+    const double *of[3] = { a, b, c }, *factor[3] = { r->unit };
+    int count = 0;
+    posenc_status st = PE_OK;
+    for (int i = 0; i < 3; i++)
+        if (of[i] != r->unit)
+            factor[count++] = of[i];
+    *row = count < 2 ? factor[0] : to;
+    if (count == 2)
+        return multiply(r, factor[0], factor[1], to, pace);
+    for (size_t first = 0; first < n && count == 3 && !st; first += CHUNK) {
+        const size_t m = n - first < CHUNK ? n - first : CHUNK;
+        three_paths[pe_simd()](a + first, b + first, c + first, stride(n), m, to + first);
+        st = pe_pace_add(pace, 2 * (int64_t)m * TURN_NS);
+    }
+    return st;
+}
+
 /* *row: the factor of digit number `place`. */
 static posenc_status factor(pe_rotor *r, int place, int digit, const double **row, pe_pace *pace)
 {
@@ -394,16 +438,11 @@ static posenc_status factor(pe_rotor *r, int place, int digit, const double **ro
     return PE_OK;
 }
 
-/* *row: the factor of two digits, 8 d + e, of a level; `to` has room for it. */
-static posenc_status two_digits(pe_rotor *r, int level, int digits, double *to, const double **row, pe_pace *pace)
+/* The factors of the two digits, 8 d + e, of a level; of a digit 0 the unit. */
+static posenc_status two_factors(pe_rotor *r, int level, int digits, const double **high, const double **low, pe_pace *pace)
 {
-    const double *high, *low;
-    posenc_status st = factor(r, 2 * level + 1, digits / 8, &high, pace);
-    st = st ? st : factor(r, 2 * level, digits % 8, &low, pace);
-    if (st)
-        return st;
-    *row = digits / 8 && digits % 8 ? to : digits / 8 ? high : low;
-    return *row == to ? multiply(r, high, low, to, pace) : PE_OK;
+    posenc_status st = factor(r, 2 * level + 1, digits / 8, high, pace);
+    return st ? st : factor(r, 2 * level, digits % 8, low, pace);
 }
 
 /* *row: the factor of a step, or of one back. */
@@ -415,8 +454,12 @@ static posenc_status rotation(pe_rotor *r, int step, const double **row, pe_pace
         *row = to;
         return PE_OK;
     }
-    posenc_status st = two_digits(r, 0, step, to, row, pace);
-    if (!st && *row == to) {
+    const double *high, *low;
+    posenc_status st = two_factors(r, 0, step, &high, &low, pace);
+    if (st)
+        return st;
+    *row = high == r->unit ? low : low == r->unit ? high : to;
+    if (*row == to && !(st = multiply(r, high, low, to, pace))) {
         r->rotations_made |= 1ULL << step;
         r->last = step;
     }
@@ -444,14 +487,12 @@ static posenc_status go_to(pe_rotor *r, int64_t block, pe_pace *pace)
         level--;
     }
     for (; level >= 1; level--) {
-        const double *above = level == LEVELS - 1 ? r->anchor[0] : r->anchor[level + 1], *two;
+        const double *above = r->anchor[level == LEVELS - 1 ? 0 : level + 1], *high, *low;
         double *to = r->chain + (size_t)level * row;
-        const int digits = (int)(block >> 6 * (level - 1) & 63);
-        posenc_status st = two_digits(r, level, digits, r->two + (size_t)level * row, &two, pace);
+        posenc_status st = two_factors(r, level, (int)(block >> 6 * (level - 1) & 63), &high, &low, pace);
+        if (!st)
+            st = multiply_three(r, above, high, low, to, &r->anchor[level], pace);
         if (st)
-            return st;
-        r->anchor[level] = !digits ? above : above == r->unit ? two : to;
-        if (r->anchor[level] == to && (st = multiply(r, above, two, to, pace)))
             return st;
     }
     r->block = block;

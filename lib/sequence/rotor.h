@@ -27,7 +27,6 @@ typedef struct pe_rotor {
     double *unit;                          /* the row of position 0 */
     double *digit;                         /* the factors of single digits; of very many pairs only those in use */
     double *rotation;                      /* (33) those of two digits; of very many pairs one */
-    double *two;                           /* (levels) products of the two digits of a level in use */
     double *chain;                         /* (levels) products from the top down to a level */
     const double *anchor[PE_ROTOR_LEVELS]; /* what stands there: [1] is the block's */
     uint64_t digits_made, rotations_made;  /* one bit each */
