@@ -65,10 +65,10 @@ def workloads():
 
 
 def count(encoding, body):
-    """Instructions of posenc_compute, and of each kernel within."""
+    """Instructions of posenc_compute, of each kernel within, and of the one that checks tensors before."""
     with tempfile.TemporaryDirectory() as d:
         out = f"{d}/out"
-        r = subprocess.run(["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=posenc_compute", f"--callgrind-out-file={out}", ENCODE],
+        r = subprocess.run(["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=posenc_compute", "--toggle-collect=within_avx2", f"--callgrind-out-file={out}", ENCODE],
                            input=f"{encoding}\t{json.dumps(body)}\t{d}/result.npz\n", capture_output=True, text=True)
         if r.returncode or r.stdout.strip() != "ok":
             sys.exit(f"{encoding}: {r.stdout.strip()} {r.stderr[-500:]}")
@@ -98,7 +98,7 @@ def main():
         most = ", ".join(f"{k} {v / elements:.2f}" for k, v in sorted(inside.items(), key=lambda x: -x[1]) if v > total / 100)
         ratio = f"{counts[what] / old['counts'][what]:.3f}" if what in old["counts"] else "-"
         print(f"| {what} | {counts[what]:.2f} | {most or '-'} | {ratio} |", flush=True)
-    for name in sorted(listed - run):  # such as those that run while a request is read
+    for name in sorted(listed - run):
         print(f"| {name} | not run | | |")
     if sys.argv[1:] == ["--write"]:
         BASELINE.write_text(json.dumps({"compiler": compiler, "counts": counts}, indent=1) + "\n")
