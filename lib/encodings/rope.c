@@ -94,7 +94,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const rope *p = r->params;
     const double n = (double)pe_positions_count(r, &p->at);
     out->ns = pe_rope_ns(&p->rotary, single(p)) + n * pe_rope_spin_ns(r, &p->rotary, single(p));
-    out->scratch = scratch(r);
+    out->scratch = scratch(r) + pe_rope_spin_size(r, &p->rotary, single(p)); /* and a chunk's */
 }
 
 /* ---- compute ---- */

@@ -218,10 +218,18 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 /* Whether rows come from a rotor: exact to what the result is rounded to, and it is not float32's own steps. */
 static bool turns(const posenc_request *r, const pe_sines *s) { return !s->single && r->common.dtype != PE_float64; }
 
-/* Frequencies, then the storage of the rotor and its results, then the row. */
+/* Whether all rows come straight from rotors, rounded, which pe_rotor_table has memory for. */
+static bool straight(const posenc_request *r, const pe_sines *s, const pe_columns *c)
+{
+    const sinusoidal *p = r->params;
+    return turns(r, s) && p->normalize == NONE && p->scale_output == 1 && pe_sines_whole(s, c);
+}
+
+/* Frequencies, then the storage of a rotor and its results, then the row. */
 static uint64_t scratch(const posenc_request *r, const pe_sines *s, const pe_columns *c)
 {
-    const uint64_t rotor = turns(r, s) ? pe_rotor_size(c->pairs) + 2 * c->pairs * sizeof(double) : 0;
+    const bool own = turns(r, s) && !straight(r, s, c);
+    const uint64_t rotor = own ? pe_rotor_size(c->pairs) + 2 * c->pairs * sizeof(double) : 0;
     return c->pairs * sizeof(pe_dd) + rotor + c->width * sizeof(double);
 }
 
@@ -231,8 +239,13 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pe_sines s = sines(r);
     const pe_columns c = pe_sines_columns(&s);
     const double passes = p->normalize == NONE ? 1 : 5, pairs = (double)c.pairs, n = (double)pe_positions_count(r, &p->at);
-    out->ns = 20e3 + pairs * (s.single ? 5000 : 300) + passes * n * (40 + (turns(r, &s) ? 4 : 20) * pairs);
-    out->scratch = scratch(r, &s, &c);
+    out->ns = 20e3 + pairs * (s.single ? 5000 : 300) +
+              passes * n *
+                  (40 + (straight(r, &s, &c) ? 1
+                         : turns(r, &s)      ? 4
+                                             : 20) *
+                            pairs);
+    out->scratch = scratch(r, &s, &c) + (straight(r, &s, &c) ? pe_rotor_size(c.pairs) : 0);
 }
 
 /* ---- compute ---- */
@@ -340,7 +353,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     if (!(t.w = malloc(scratch(r, &t.s, &t.c))))
         return pe_no_memory("memory", err);
     t.row = (double *)(t.w + t.c.pairs);
-    if (turns(r, &t.s)) {
+    const bool all = straight(r, &t.s, &t.c);
+    if (turns(r, &t.s) && !all) {
         t.both = t.row;
         t.rotor = pe_rotor_begin(t.w, t.c.pairs, t.both + 2 * t.c.pairs);
         t.row = t.both + 2 * t.c.pairs + pe_rotor_size(t.c.pairs) / sizeof(double);
@@ -349,7 +363,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     st = pe_sines_frequencies(&t.s, t.w, ctx);
     if (!st && p->normalize != NONE)
         st = measure(&t, err);
-    if (!st && t.both && p->normalize == NONE && p->scale_output == 1 && pe_sines_whole(&t.s, &t.c)) {
+    if (!st && all) {
         st = straight_rows(&t, dst, ctx, err);
     } else {
         for (int64_t i = 0; !st && i < t.n; i++) {
