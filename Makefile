@@ -45,7 +45,7 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak bench bench-peers format lint new message docs models clean help deps
+.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak bench bench-peers bench-instructions format lint new message docs models clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
@@ -177,7 +177,7 @@ bench: $(BENCH_BIN) $O/posencd
 	@if pkg-config --exists grpc++ && command -v grpc_cpp_plugin >/dev/null && command -v $(CXX) >/dev/null; then \
 	    $(MAKE) -s --no-print-directory $O/grpc_peer; fi
 	@POSENC_BUILD=$O /usr/bin/python3 tests/bench/goals.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick) $(if $(PAIRS),--pairs $(PAIRS))
-	@$(if $(wildcard tests/bench/instructions.sh),POSENC_BUILD=$O tests/bench/instructions.sh,true)
+	@$(MAKE) --no-print-directory bench-instructions
 
 ## bench-peers: the peers of `make bench` that PyPI has, into a venv under build/ (tests/bench/peers.txt; 5 GB); PYTHON=3.10 to 3.12
 bench-peers:
@@ -215,7 +215,7 @@ clean:
 
 ## help: this list
 help:
-	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-11s %s\n",$$1,$$2}'
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-18s %s\n",$$1,$$2}'
 
 -include $(shell find $O -name '*.d' 2>/dev/null)
 .SECONDARY:
