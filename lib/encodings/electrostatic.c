@@ -917,7 +917,7 @@ static posenc_status write_all_estimates(const field *f, pe_graph_job *j, posenc
 
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
-    int64_t *zero_edges = self;
+    (void)self;
     const electrostatic *p = j->request->params;
     const pe_spectrum_options options = { .edges = p->edges, .normalization = PE_LAPLACIAN_NONE };
     estimate e = { 0 };
@@ -932,7 +932,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     if (!st)
         st = f.e ? write_all_estimates(&f, j, err) : write_exact(&f, j, err);
     if (!st)
-        *zero_edges += f.s.csr.zero_edges;
+        j->zero_edges = f.s.csr.zero_edges;
     estimate_fini(&e);
     free(f.v);
     pe_spectrum_fini(&f.s);
@@ -949,13 +949,9 @@ static posenc_status spoil(pe_graph_job *j, void *self)
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    int64_t zero_edges = 0;
-    const pe_graph_task task = { encode, spoil, &zero_edges };
+    const pe_graph_task task = { .encode = encode, .spoil = spoil };
     pe_warn_directed(r, out);
-    const posenc_status st = pe_each_graph(r, out, &task, ctx, err);
-    if (!st)
-        pe_warn_zero_edges(out, zero_edges);
-    return st;
+    return pe_each_graph(r, out, &task, ctx, err);
 }
 
 const posenc_encoding pe_electrostatic = {

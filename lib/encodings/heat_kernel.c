@@ -620,7 +620,7 @@ static posenc_status store(kernel *k, pe_graph_job *j, posenc_tensor *out, doubl
 
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
-    int64_t *zero_edges = self;
+    (void)self;
     const heat_kernel *p = j->request->params;
     const pe_spectrum_options options = { .edges = p->edges, .normalization = p->normalization, .isolated = p->isolated };
     kernel k = { .p = p, .ntimes = (int64_t)p->kernel_times.n };
@@ -647,7 +647,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     if (!st && k.error)
         st = store(&k, j, pe_tensor(j->out, "standard_error"), k.error, err);
     if (!st)
-        *zero_edges += k.s.csr.zero_edges;
+        j->zero_edges = k.s.csr.zero_edges;
 done:
     free(k.value);
     free(k.error);
@@ -666,13 +666,9 @@ static posenc_status spoil(pe_graph_job *j, void *self)
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    int64_t zero_edges = 0;
-    const pe_graph_task task = { encode, spoil, &zero_edges };
+    const pe_graph_task task = { .encode = encode, .spoil = spoil };
     pe_warn_directed(r, out);
-    const posenc_status st = pe_each_graph(r, out, &task, ctx, err);
-    if (!st)
-        pe_warn_zero_edges(out, zero_edges);
-    return st;
+    return pe_each_graph(r, out, &task, ctx, err);
 }
 
 const posenc_encoding pe_heat_kernel = {
