@@ -500,7 +500,7 @@ static posenc_status check_nodes(tree *p, posenc_error *err)
                           "parent, or edge_index and root");
     if (!parents && !edges)
         return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", roots ? "edge_index" : "parent", "absent",
-                           "the parent of each node; or edge_index and root");
+                           roots ? "the edges between the nodes" : "the parent of each node; or edge_index and root");
     if (edges && !p->root.n)
         return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "root", "absent", "the roots: edge_index has no direction");
     if (given(p, "ptr") && (!pe_tensor_shaped(&p->ptr, 1, (const int64_t[]){ -1 }, "[G + 1]", err) ||
