@@ -18,8 +18,9 @@
  * Way: component by component the factor of L without one row (linalg/ldl.h); eight columns of L^+ at a time, each used and
  * forgotten. By symmetry rows of L^+ sum to 0 as columns do: means are exact, and with c_j = (L^+)_jj, tau = mean of c:
  *     sum over j of (V_ij + tau)^2 = sum_j (L^+)_ij^2 - 2 sum_j (L^+)_ij c_j + sum_j (c_j - tau)^2
- * No matrix of n^2 numbers is ever held. Where the factor shows that rounding leaves less than six digits, because weights
- * lie too far apart, the graph is refused.
+ * No matrix of n^2 numbers is ever held. Potentials V are differences of what the factor gives, without L^+'s mean: then a
+ * part that hangs on a thread does not drown those of the others. Where weights lie so far apart that the factor keeps less
+ * than six digits, or that the currents which flow out of a charge do not sum to 1 - 1 / n, the graph is refused.
  *
  * method=probe estimates instead, each component of n nodes from num_probes vectors; l is L's diagonal, D the degrees:
  *     x = L^+ B s, s random signs of the edges, L = B B^T; p = x - B s / l is the mean of x over neighbours
@@ -166,13 +167,13 @@ typedef struct field {
     struct estimate *e; /* probe only */
 } field;
 
-/* y = L^+ of the unit vectors at places first .. first + count - 1 of a component, from its grounded inverse between two
- * projections. */
-static posenc_status columns(field *f, pe_ldl *ldl, int64_t first, int64_t count, double *x, double *y)
+/* y + mean = L^+ of the unit vectors at places first .. first + count - 1 of a component, from its grounded inverse. */
+static posenc_status columns(field *f, pe_ldl *ldl, int64_t first, int64_t count, double *x, double *y,
+                             double mean[PE_WIDTH])
 {
     const int64_t n = ldl->n;
     posenc_status st = PE_OK;
-    double mean[PE_WIDTH] = { 0 };
+    double sum[PE_WIDTH] = { 0 };
     for (int64_t i = 0; i < n && !st; i++) {
         for (int64_t k = 0; k < PE_WIDTH; k++)
             x[i * PE_WIDTH + k] = (i == first + k && k < count ? 1 : 0) - 1 / (double)n;
@@ -182,29 +183,34 @@ static posenc_status columns(field *f, pe_ldl *ldl, int64_t first, int64_t count
         st = pe_ldl_solve(ldl, x, y, &f->s.pace);
     for (int64_t i = 0; i < n && !st; i++) {
         for (int64_t k = 0; k < PE_WIDTH; k++)
-            mean[k] += y[i * PE_WIDTH + k];
+            sum[k] += y[i * PE_WIDTH + k];
         st = pe_pace_add(&f->s.pace, 8);
     }
-    for (int64_t i = 0; i < n && !st; i++) {
-        for (int64_t k = 0; k < PE_WIDTH; k++)
-            y[i * PE_WIDTH + k] -= mean[k] / (double)n;
-        st = pe_pace_add(&f->s.pace, 8);
-    }
+    for (int64_t k = 0; k < PE_WIDTH; k++)
+        mean[k] = -sum[k] / (double)n;
     return st;
 }
 
+static posenc_status too_far_apart(posenc_error *err)
+{
+    return posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "graph.edge_weight", "weights of very different size",
+                       "weights that leave six digits: parts of the graph hang together by less than about 2^-33 of the "
+                       "weights within them");
+}
+
 /* Uses the columns at places first .. of the component that begins at `begin`, whose nodes hold `at`. */
-static posenc_status gather(field *f, int64_t begin, int64_t n, int64_t first, int64_t count, const double *y)
+static posenc_status gather(field *f, int64_t begin, int64_t n, int64_t first, int64_t count, const double *y,
+                            const double mean[PE_WIDTH], posenc_error *err)
 {
     const pe_csr *a = &f->s.csr;
     sums *at = f->v + begin;
     posenc_status st = PE_OK;
     for (int64_t k = 0; k < count; k++)
-        at[first + k].diagonal = y[(first + k) * PE_WIDTH + k];
+        at[first + k].diagonal = y[(first + k) * PE_WIDTH + k] + mean[k];
     for (int64_t i = 0; i < n && !st; i++) {
         for (int64_t k = 0; k < count; k++) {
             sums *own = &at[first + k];
-            const double e = y[i * PE_WIDTH + k], v = e - own->diagonal;
+            const double e = y[i * PE_WIDTH + k] + mean[k], v = y[i * PE_WIDTH + k] - y[(first + k) * PE_WIDTH + k];
             own->least = pe_min(own->least, e);
             own->most = pe_max(own->most, e);
             own->squares += e * e;
@@ -212,18 +218,22 @@ static posenc_status gather(field *f, int64_t begin, int64_t n, int64_t first, i
             at[i].row_most = pe_max(at[i].row_most, v);
             at[i].dot += e * own->diagonal;
         }
-        st = pe_pace_add(&f->s.pace, 8 * count);
+        st = pe_pace_add(&f->s.pace, 10 * count);
     }
     for (int64_t k = 0; k < count && !st; k++) {
         const int32_t node = f->s.node[begin + first + k];
+        double current = 1 - 1 / (double)n; /* what is left after all that flows out */
         for (int64_t j = a->ptr[node]; j < a->ptr[node + 1]; j++) {
             const int64_t i = f->s.place[a->col[j]] - begin;
-            const double share = (a->weight ? a->weight[j] : 1) / a->degree[a->col[j]];
-            const double v = y[i * PE_WIDTH + k] - at[first + k].diagonal;
+            const double w = a->weight ? a->weight[j] : 1, share = w / a->degree[a->col[j]];
+            const double v = y[i * PE_WIDTH + k] - y[(first + k) * PE_WIDTH + k];
             at[first + k].to += share * v;
             at[i].from += share * v;
+            current += w * v;
         }
-        st = pe_pace_add(&f->s.pace, 12 * (a->ptr[node + 1] - a->ptr[node]) + 8);
+        if (!(fabs(current) <= 1e-8))
+            return too_far_apart(err);
+        st = pe_pace_add(&f->s.pace, 16 * (a->ptr[node + 1] - a->ptr[node]) + 8);
     }
     return st;
 }
@@ -236,9 +246,7 @@ static posenc_status check_pivots(const pe_ldl *ldl, pe_pace *pace, posenc_error
     posenc_status st = PE_OK;
     for (int64_t k = 0; k < ldl->rows && !st; k++) {
         if (!(ldl->pivot[k] > 0x1p-33 * ldl->lap->diagonal[ldl->order[k]]))
-            return posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "graph.edge_weight", "weights of very different size",
-                               "weights that leave six digits: parts of the graph hang together by less than 2^-33 of the "
-                               "weights within them");
+            return too_far_apart(err);
         st = pe_pace_add(pace, 4);
     }
     return st;
@@ -669,7 +677,7 @@ static posenc_status component(field *f, int64_t c, posenc_error *err)
     pe_part part;
     pe_laplacian lap = { 0 };
     pe_ldl ldl = { 0 };
-    double *x = NULL, *y = NULL;
+    double *x = NULL, *y = NULL, mean[PE_WIDTH];
     posenc_status st = pe_spectrum_part(s, c, &part, err);
     if (st)
         return st;
@@ -689,8 +697,8 @@ static posenc_status component(field *f, int64_t c, posenc_error *err)
         f->v[i] = (sums){ .least = INFINITY, .most = -INFINITY, .row_least = INFINITY, .row_most = -INFINITY };
     for (int64_t first = 0; first < n && !st; first += PE_WIDTH) {
         const int64_t count = n - first < PE_WIDTH ? n - first : PE_WIDTH;
-        if (!(st = columns(f, &ldl, first, count, x, y)))
-            st = gather(f, begin, n, first, count, y);
+        if (!(st = columns(f, &ldl, first, count, x, y, mean)))
+            st = gather(f, begin, n, first, count, y, mean, err);
     }
 done:
     free(x);
@@ -962,7 +970,7 @@ const posenc_encoding pe_electrostatic = {
     .formula = "V_ij = (L^+)_ij - (L^+)_jj, L = D - A; columns 0-3: min, max, mean, sample std over i of V_ij (node j);\n"
                "4-7: over j (node i); 8: sum_i (D^-1 A)_ij V_ij (node j); 9: sum_j (D^-1 A)_ij V_ij (node i)",
     .example = "dtype=float64",
-    .revision = 1,
+    .revision = 2,
     .input = PE_GRAPH,
     PE_TABLE(electrostatic, rows),
     .outputs = outputs,

@@ -211,16 +211,16 @@ typedef struct kernel {
  * matrix off by 2^-50 of the bound, which moves exp(-t L) by t times as much, unless nothing is left of all of them. */
 static posenc_status check_pairs(const kernel *k, const pe_pairs *pairs, double bound, posenc_error *err)
 {
-    const double least = pairs->count ? pairs->values[0] : INFINITY;
+    const double off = 0x1p-50 * bound, least = pairs->count ? pairs->values[0] - off : INFINITY;
     posenc_status st = PE_OK;
     for (int64_t t = 0; t < k->ntimes && !st; t++)
-        if (k->time[t] * bound * 0x1p-50 > 2e-6 && k->time[t] * least < 40)
+        if (k->time[t] * off > 2e-6 && k->time[t] * least < 40)
             st = posenc_fail(
                 err, PE_INVALID, "INVALID_PARAMETER", posenc_text("kernel_times[%lld]", (long long)t).s,
                 posenc_text("%.6g", k->p->kernel_times.v[t]).s,
-                "a time below %.3g for these weights, the largest of which leave the smallest eigenvalue, about "
-                "%.2g of them, open; or edge weights nearer to each other",
-                2e-6 * 0x1p50 / bound * (k->p->kernel_times.v[t] / k->time[t]), least / bound);
+                "at most %.3g for these weights: eigenvalues are known to 2^-50 of their bound; or weights that "
+                "are nearer to each other",
+                2e-6 / off * (k->p->kernel_times.v[t] / k->time[t]));
     return st;
 }
 
