@@ -72,7 +72,7 @@ $O/posenc: $(call obj,$(CLI_SRC)) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ -lcurl $(LIB_LIBS)
 # every allocation of the project's own objects goes through tests/unit/alloc.c, which can fail the n-th one
 $O/unit: $(call obj,$(UNIT_SRC)) $(SERVER_OBJ) $(LIB)
-	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=strndup \
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free,--wrap=strdup,--wrap=strndup \
 	    -o $@ $^ -lcheck -lsubunit -lrt $(SERVER_LIBS)
 # the library alone: also for another CPU
 $O/digests $O/encode: $O/%: $O/tests/golden/%.o $(LIB)

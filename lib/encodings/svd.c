@@ -107,7 +107,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
         out->ns += 8000 + 250 * m + (250 + 60 * k) * all + ns;
         const int64_t nodes = (int64_t)all, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
         const uint64_t scratch = pe_component_bytes(nodes, arcs, want) + 60 * (uint64_t)arcs + 200 * (uint64_t)nodes +
-                                 (uint64_t)nodes * 8 * (uint64_t)(3 * want + 2 + pe_spectrum_extra(nodes));
+                                 (uint64_t)nodes * 8 * (uint64_t)(3 * want + 2) + 16 * pe_spectrum_extra_numbers(nodes);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }
