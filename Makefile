@@ -45,7 +45,7 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak bench format lint new message docs models clean help deps
+.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak slow bench format lint new message docs models clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
@@ -157,11 +157,16 @@ fuzz:
 	@tests/tools/deps.sh build test
 	@tests/tools/fuzz.sh $(or $(SECONDS),60)
 
-## soak: load and faults for MINUTES (10) against a sanitized daemon
+## soak: load and faults for MINUTES (10) against a sanitized daemon; then the tests that check has no time for
 soak:
 	@tests/tools/deps.sh build test
 	@$(MAKE) --no-print-directory VARIANT=asan all
 	@tests/tools/sanitized.sh asan /usr/bin/python3 tests/tools/soak.py build/asan/posencd $(or $(MINUTES),10)
+	@$(MAKE) --no-print-directory slow
+
+## slow: whole collections, and 10^5 nodes with 10^6 edges through every encoding of graphs: an hour or so, prints a table
+slow: all
+	@/usr/bin/python3 -m pytest -q -s -p no:cacheprovider -m slow tests/integration
 
 ## bench: benchmark programs, ratios in one run
 bench: $(BENCH_BIN) $O/posencd
