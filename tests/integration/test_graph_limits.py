@@ -194,7 +194,7 @@ def check_wide(server, batch, encoding, params, instead):
         word = f"{error['field']}: {error['value']}, allowed: {error['allowed']}"
     took = processor(server) - began
     asked = " ".join(f"{k}={','.join(map(str, v)) if isinstance(v, list) else v}" for k, v in params.items())
-    print(f"\n| {encoding} {asked} | {took:.1f} | {peak(server) / 2**30:.2f} | {word} |")
+    print(f"\n| {encoding} {asked} | {took:.1f} | {peak(server) / 2**30:.2f} | {word} |", flush=True)
     assert peak(server) < 4 << 30
 
 
@@ -219,7 +219,7 @@ def preferential(n, m, seed=1):
         at = 2 * m * (v - m)
         to = np.arange(m) if not at else np.unique(ends[rng.integers(0, at, 2 * m)])
         to = rng.permutation(to)[:m] if len(to) >= m else rng.choice(v, m, replace=False)
-        e[:, m * (v - m):m * (v - m + 1)] = v, to
+        e[0, at // 2:at // 2 + m], e[1, at // 2:at // 2 + m] = v, to
         ends[at:at + m], ends[at + m:at + 2 * m] = v, to
     return Batch(e, num_nodes=n)
 
