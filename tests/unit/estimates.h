@@ -5,7 +5,8 @@
 #include "spectra.h"
 
 /* Over 40 seeds, columns whose bit is in `columns`: the standard errors told are those seen, few estimates are off by three
- * of them, the mean over seeds is the exact answer, and four times the probes halve the error. */
+ * of them, the mean over seeds is the exact answer, and four times the probes halve the error, or more where it is one of
+ * products of estimates. */
 static inline void as_far_as_it_says(const char *encoding, const graph *g, const char *query, int64_t width,
                                      unsigned columns)
 {
@@ -48,7 +49,7 @@ static inline void as_far_as_it_says(const char *encoding, const graph *g, const
         ck_assert_msg(c->far < 0.05 * (double)(n * SEEDS), "%s column %d: %d of %d off by 3 errors", encoding, (int)i,
                       c->far, (int)n * SEEDS);
         ck_assert_msg(c->drift < 3, "%s column %d: off by %g of its error on average", encoding, (int)i, sqrt(c->drift));
-        ck_assert_msg(c->spread[1] > 2.5 * c->spread[0] && c->spread[1] < 6.5 * c->spread[0],
+        ck_assert_msg(c->spread[1] > 2.5 * c->spread[0] && c->spread[1] < 12 * c->spread[0],
                       "%s column %d: 16 probes %g, 64 probes %g", encoding, (int)i, c->spread[1], c->spread[0]);
     }
     free(sum);
