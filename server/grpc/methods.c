@@ -89,7 +89,7 @@ static char **words(const posenc_param *row, uint64_t mask, size_t *n, posenc_ar
 
 static bool describe_row(const posenc_table *t, const posenc_param *row, Posenc__V1__ParameterInfo *p, posenc_arena *a)
 {
-    static const char *const kinds[] = { "int", "real", "reals", "bool", "enum", "text", "tensor" };
+    static const char *const kinds[] = { "int", "real", "reals", "bool", "enum", "text", "tensor", "words" };
     posenc__v1__parameter_info__init(p);
     p->name = WRITABLE(row->name);
     p->type = WRITABLE(kinds[row->kind]);
@@ -106,15 +106,17 @@ static bool describe_row(const posenc_table *t, const posenc_param *row, Posenc_
         case PE_T_BOOL: p->default_value = WRITABLE(row->def != 0 ? "true" : "false"); break;
         case PE_T_ENUM: p->default_value = WRITABLE(row->names[(int)row->def]); break;
         case PE_T_TEXT: p->default_value = WRITABLE(row->text); break;
+        case PE_T_WORDS:
         case PE_T_REALS:
         case PE_T_TENSOR: break;
         }
-    if (row->kind != PE_T_ENUM && row->kind != PE_T_BOOL && row->kind != PE_T_TENSOR && (row->min != 0 || row->max != 0)) {
+    if (row->kind != PE_T_ENUM && row->kind != PE_T_BOOL && row->kind != PE_T_TENSOR && row->kind != PE_T_WORDS &&
+        (row->min != 0 || row->max != 0)) {
         p->has_min = p->has_max = true;
         p->min = row->min;
         p->max = row->max;
     }
-    if (row->kind == PE_T_ENUM && !(p->words = words(row, 0, &p->n_words, a)))
+    if ((row->kind == PE_T_ENUM || row->kind == PE_T_WORDS) && !(p->words = words(row, 0, &p->n_words, a)))
         return false;
     for (size_t i = 0; row->when && i < t->nrows; i++)
         if ((t->rows[i].flags & PE_SELECTOR) && !(p->when = words(&t->rows[i], row->when, &p->n_when, a)))

@@ -43,6 +43,7 @@ static const struct {
     [PE_T_BOOL] = { PROTOBUF_C_TYPE_BOOL, PROTOBUF_C_LABEL_OPTIONAL, "optional bool" },
     [PE_T_ENUM] = { PROTOBUF_C_TYPE_ENUM, PROTOBUF_C_LABEL_OPTIONAL, "an optional enum" },
     [PE_T_TEXT] = { PROTOBUF_C_TYPE_STRING, PROTOBUF_C_LABEL_OPTIONAL, "optional string" },
+    [PE_T_WORDS] = { PROTOBUF_C_TYPE_ENUM, PROTOBUF_C_LABEL_REPEATED, "a repeated enum [packed = true]" },
     [PE_T_TENSOR] = { PROTOBUF_C_TYPE_MESSAGE, PROTOBUF_C_LABEL_OPTIONAL, "optional TensorInput" },
 };
 
@@ -90,7 +91,7 @@ posenc_status pe_reflect_check_table(const posenc_table *t, const ProtobufCMessa
                  (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) ||
                  (row->kind == PE_T_TENSOR && f->descriptor != &posenc__v1__tensor_input__descriptor))
             differ(d->short_name, row->name, posenc_text("the field must be %s", wire_kinds[row->kind].words).s, &local);
-        else if (row->kind == PE_T_ENUM)
+        else if (row->kind == PE_T_ENUM || row->kind == PE_T_WORDS)
             check_words(row, f, d->short_name, exact, &local);
     }
     for (unsigned i = 0; exact && i < d->n_fields; i++)
@@ -190,21 +191,46 @@ static void check_unknown(const ProtobufCMessage *m, const char *path, posenc_er
     }
 }
 
-static posenc_status set_enum(const posenc_table *t, const posenc_param *row, void *params, const field *f, int number,
-                              posenc_error *err)
+/* The word of a number on the wire; -1 after a fault. */
+static int word_of_number(const posenc_param *row, const field *f, int number, posenc_error *err)
 {
     const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(f->descriptor, number);
     int word = v ? word_of(row->names, v->name) : -1;
     if (word >= 0)
-        return posenc_set_enum(t, row, params, word, err);
+        return word;
     char list[160] = "";
     size_t used = 0;
     for (int i = 0; row->names[i] && used < sizeof list; i++) {
         int n = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", row->names[i]);
         used += n > 0 ? (size_t)n : 0;
     }
-    return posenc_fail(err, PE_INVALID, bad, row->name, v ? v->name : posenc_text("number %d", number).s, "one of: %s",
-                       list);
+    posenc_fail(err, PE_INVALID, bad, row->name, v ? v->name : posenc_text("number %d", number).s, "one of: %s", list);
+    return -1;
+}
+
+static void set_enum(const posenc_table *t, const posenc_param *row, void *params, const field *f, int number,
+                     posenc_error *err)
+{
+    const int word = word_of_number(row, f, number, err);
+    if (word >= 0)
+        posenc_set_enum(t, row, params, word, err);
+}
+
+static void set_words(const posenc_table *t, const posenc_param *row, void *params, const field *f, const int *number,
+                      size_t n, posenc_error *err)
+{
+    uint64_t set = 0;
+    for (size_t i = 0; i < n; i++) {
+        const int word = word_of_number(row, f, number[i], err);
+        if (word < 0)
+            return;
+        if (set >> word & 1) {
+            posenc_fail(err, PE_INVALID, bad, row->name, row->names[word], "each word once");
+            return;
+        }
+        set |= UINT64_C(1) << word;
+    }
+    posenc_set_words(t, row, params, set, err);
 }
 
 static posenc_status read_tensor(const Posenc__V1__TensorInput *in, const char *name, posenc_tensor *out, posenc_arena *a,
@@ -270,6 +296,9 @@ static void set_field(const ProtobufCMessage *m, const field *f, const posenc_ta
         break;
     case PE_T_BOOL: posenc_set_bool(t, row, params, *(const protobuf_c_boolean *)p != 0, err); break;
     case PE_T_ENUM: set_enum(t, row, params, f, *(const int *)p, err); break;
+    case PE_T_WORDS:
+        set_words(t, row, params, f, *(int *const *)p, *(const size_t *)member(m, f->quantifier_offset), err);
+        break;
     case PE_T_TEXT: posenc_set_text(t, row, params, *(char *const *)p, strlen(*(char *const *)p), a, err); break;
     case PE_T_TENSOR:
         if (!read_tensor(*(Posenc__V1__TensorInput *const *)p, row->name, &tensor, a, err))
