@@ -518,6 +518,9 @@ char *posenc_resolution_json(const posenc_resolution *r);
 size_t posenc_reports(void);
 const posenc_encoding *posenc_report_at(size_t i);
 const posenc_encoding *posenc_report_named(const char *name); /* NULL: none */
+/* What there is to know of it, as JSON, malloc'ed: posenc_describe and, of each `what`, title, definition, which tables it
+ * applies to, and its fields with unit, shape and meaning. NULL: no memory. */
+char *posenc_describe_report(const posenc_encoding *report);
 /* Starts the request of a report. `encoding`: whose table; NULL: the parameter `table` is. NOT_FOUND, BUSY. */
 posenc_status posenc_report_init(posenc_request *r, const char *report, const char *encoding, posenc_arena *a,
                                  posenc_error *err);

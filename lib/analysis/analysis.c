@@ -46,7 +46,7 @@ static const posenc_param rows[] = {
     { PE_INT(pe_analysis, length), .flags = PE_DERIVED, .when = PERIODS, .min = 2, .max = 0x1p40,
       .doc = "positions that are wanted; when absent, train_length" },
     { PE_REALS(pe_analysis, offsets), .flags = PE_OPTIONAL, .when = BY_OFFSET, .min = 1, .max = 0x1p31,
-      .doc = "distances to look at, ascending; when absent, all up to 128 and then about 6 % more each time (similarity), "
+      .doc = "distances to look at, ascending; when absent, all up to 256 and then about 3 % more each time (similarity), "
              "powers of two up to a quarter of the rows (shift, direction)" },
     { PE_REAL(pe_analysis, embedding_std), .def = 0.02, .min = 1e-12, .max = 1e12, .when = PE_ON(W_norms) | PROBE,
       .doc = "standard deviation of the embeddings that the table is added to" },
@@ -283,7 +283,7 @@ int64_t pe_offsets(const pe_analysis *a, int64_t n, double *out)
     int64_t m = 0;
     if (a->offsets.n)
         return given_offsets(a, n, out);
-    for (int64_t k = 1; k < n && m < PE_MAX_OFFSETS; k = k < 128 ? k + 1 : k + k / 16) {
+    for (int64_t k = 1; k < n && m < PE_MAX_OFFSETS; k = k < 256 ? k + 1 : k + k / 32) {
         if (out)
             out[m] = (double)k;
         m++;

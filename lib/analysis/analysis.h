@@ -120,7 +120,7 @@ static inline void pe_block_set(pe_block *b, int field, double v) { *pe_block_fi
 
 /* ---- what several answers share ---- */
 
-/* The offsets to look at, ascending, 1 .. n - 1: those asked for, or all up to 128 and then about 6 % more each time.
+/* The offsets to look at, ascending, 1 .. n - 1: those asked for, or all up to 256 and then about 3 % more each time.
  * Returns how many; `out` may be NULL. */
 enum { PE_MAX_OFFSETS = 1024 };
 int64_t pe_offsets(const pe_analysis *a, int64_t n, double *out);

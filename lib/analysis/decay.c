@@ -37,7 +37,7 @@ static const pe_field fields[] = {
 
 static int64_t distances_of(const pe_analysis *a) { return a->subject.kind == PE_BIAS ? a->subject.keys : a->subject.n; }
 
-/* 0, 1 .. 128 and then about 6 % more each time. */
+/* 0, 1 .. 256 and then about 3 % more each time. */
 static int64_t distances(int64_t n, double *out)
 {
     static const pe_analysis all = { 0 };

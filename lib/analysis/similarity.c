@@ -89,6 +89,7 @@ static int draw(const pe_block *b, posenc_arena *arena, pe_panel *out)
         .title = "dot product of two rows by the distance of their positions",
         .x_label = "offset [positions]",
         .y_label = "dot product",
+        .x_log = true,
         .series = { { .label = "mean",
                       .x = pe_block_field(b, OFFSET),
                       .y = pe_block_field(b, DOT_MEAN),

@@ -146,7 +146,7 @@ static void titles(const posenc_origin *o, const pe_block *about, const pe_what 
         snprintf(subtitle, 200, "%.0f heads, %.0f queries, %.0f keys;", v[4], v[5], v[6]);
     else
         snprintf(subtitle, 200, "%.0f positions, %.0f channels;", v[2], v[3]);
-    list_params(json_object_get(of, "params"), subtitle, 200);
+    list_params(json_object_get(of, "params"), subtitle, 120);
     if (subtitle[strlen(subtitle) - 1] == ';')
         subtitle[strlen(subtitle) - 1] = 0;
     json_decref(params);

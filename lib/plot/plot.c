@@ -330,7 +330,7 @@ static void draw_rules(frame *f)
         f->c->line(f->c, ends, 2, 1, true, grey);
         if (r->vertical) {
             const bool left = at > f->right - pe_font_width(r->label, SMALL) - 10;
-            label(f, left ? at - 5 : at + 5, f->top + 14 + 14 * (i % 3), SMALL, left ? PE_END : PE_START, grey, r->label);
+            label(f, left ? at - 5 : at + 5, f->top + 36 + 15 * (i % 3), SMALL, left ? PE_END : PE_START, grey, r->label);
         } else {
             label(f, f->right - 6, at - (at < f->top + 18 ? -14 : 5), SMALL, PE_END, grey, r->label);
         }
@@ -338,9 +338,9 @@ static void draw_rules(frame *f)
 }
 
 /* Words that are too long for the place are cut. */
-static const char *cut(const char *text, double room, double size, char out[96])
+static const char *cut(const char *text, double room, double size, char out[160])
 {
-    snprintf(out, 96, "%s", text);
+    snprintf(out, 160, "%s", text);
     for (size_t n = strlen(out); n > 3 && pe_font_width(out, size) > room; n--)
         snprintf(out + n - 3, 4, "..");
     return out;
@@ -352,7 +352,7 @@ static void draw_legend(frame *f)
     double y = f->top + 10;
     for (int i = 0; i < p->nseries; i++) {
         const pe_series *s = &p->series[i];
-        char text[96];
+        char text[160];
         if (!s->label)
             continue;
         const pe_rgb colour = colour_of(p, i);
@@ -371,10 +371,11 @@ static void draw_legend(frame *f)
 static void range_of_series(frame *f)
 {
     const pe_panel *p = f->p;
-    bool bars = false;
+    bool bars = false, points = false;
     for (int i = 0; i < p->nseries; i++) {
         const pe_series *s = &p->series[i];
         bars |= s->mark == PE_MARK_BARS;
+        points |= s->mark != PE_MARK_LINE;
         for (size_t k = 0; k < s->n; k++) {
             if (!shows(&f->x, s->x[k]) || !shows(&f->y, s->y[k]))
                 continue;
@@ -391,7 +392,7 @@ static void range_of_series(frame *f)
             include(&f->y, p->rule[i].at);
     if (bars && !p->y_log)
         include(&f->y, 0);
-    widen(&f->x, bars);
+    widen(&f->x, points);
     widen(&f->y, true);
 }
 
@@ -462,7 +463,7 @@ static bool draw_cells(frame *f, const cells *c, const pe_rgb map[PE_COLOURS])
 static void draw_bar(frame *f, const cells *c, const pe_rgb map[PE_COLOURS])
 {
     pe_rgb column[PE_COLOURS];
-    char text[96];
+    char text[160];
     const double left = f->right + 18, width = 16;
     frame bar = *f;
     tick t[MOST_TICKS];
@@ -536,7 +537,7 @@ static bool draw_panel(pe_canvas *c, const pe_panel *p, double top)
 posenc_status pe_plot_draw(const pe_plot *p, posenc_format f, char **bytes, size_t *size, posenc_error *err)
 {
     const double height = TOP + p->npanels * PANEL + 8;
-    char text[96];
+    char text[160];
     pe_canvas *c = f == PE_png ? pe_canvas_png(WIDTH, height) : pe_canvas_svg(WIDTH, height, p->title);
     if (!c)
         return pe_no_memory("memory", err);

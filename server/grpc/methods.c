@@ -22,6 +22,7 @@ const pe_method pe_methods[PE_NMETHODS] = {
     [PE_LIST_ENCODINGS] = { encoding_service, "ListEncodings", "unary", 4, false, list_encodings, NULL },
     [PE_GET_CAPABILITIES] = { encoding_service, "GetCapabilities", "unary", 4, false, get_capabilities, NULL },
     [PE_RESOLVE] = { encoding_service, "Resolve", "unary", 8, false, pe_resolve_begin, NULL },
+    [PE_ANALYZE] = { encoding_service, "Analyze", "unary", 32, false, pe_analyze_begin, pe_encode_cancelled },
     [PE_CHECK] = { health, "Check", "unary", 8, false, pe_health_check, NULL },
     [PE_WATCH] = { health, "Watch", "server_stream", 4, false, pe_health_watch, pe_rpc_gone },
     [PE_REFLECTION] = { "grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", "bidi_stream", 4, true,

@@ -103,6 +103,11 @@ posenc_status pe_reflect_check_table(const posenc_table *t, const ProtobufCMessa
     return local.status;
 }
 
+static const ProtobufCMessageDescriptor *report_message(const char *name)
+{
+    return !strcmp(name, "analysis") ? &posenc__v1__analysis__descriptor : NULL;
+}
+
 posenc_status pe_reflect_check(posenc_error *err)
 {
     const ProtobufCMessageDescriptor *request = &posenc__v1__encode_request__descriptor;
@@ -121,6 +126,14 @@ posenc_status pe_reflect_check(posenc_error *err)
         if ((request->fields[i].flags & PROTOBUF_C_FIELD_FLAG_ONEOF) && !posenc_encoding_named(request->fields[i].name))
             differ("EncodeRequest", request->fields[i].name, "no encoding has this name", err);
     pe_reflect_check_table(&posenc_common_table, request, false, err);
+    for (size_t i = 0; i < posenc_reports(); i++) { /* each is a message of its own, named alike */
+        const posenc_encoding *e = posenc_report_at(i);
+        const ProtobufCMessageDescriptor *d = report_message(e->name);
+        if (!d)
+            differ("analysis.proto", e->name, "this report needs a message", err);
+        else
+            pe_reflect_check_table(&e->table, d, true, err);
+    }
     const ProtobufCEnumDescriptor *types = &posenc__v1__dtype__descriptor;
     for (int i = 0; i < PE_NDTYPES; i++) {
         const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(types, i);
@@ -352,25 +365,29 @@ static void read_graph(const Posenc__V1__Graph *g, posenc_request *r, posenc_are
     posenc_graph_build(&edges, a, &r->graph, err);
 }
 
-posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_request *r, posenc_arena *a, posenc_error *err)
+static const field *chosen_field(const Posenc__V1__EncodeRequest *m)
 {
     const ProtobufCMessageDescriptor *d = m->base.descriptor;
-    const field *chosen = NULL;
-    posenc_error local = { 0 };
-    posenc_status st;
-    *r = (posenc_request){ 0 };
-    if (!err)
-        err = &local;
-    for (unsigned i = 0; i < d->n_fields && !chosen; i++)
+    for (unsigned i = 0; i < d->n_fields; i++)
         if ((d->fields[i].flags & PROTOBUF_C_FIELD_FLAG_ONEOF) && d->fields[i].id == (uint32_t)m->encoding_case)
-            chosen = &d->fields[i];
-    if (!chosen) {
-        check_unknown(&m->base, "", err); /* perhaps an encoding that this server does not know */
-        return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "encoding", "absent",
-                           "one member of the oneof; ListEncodings lists them");
-    }
-    if ((st = posenc_request_init(r, chosen->name, a, err)))
-        return st;
+            return &d->fields[i];
+    return NULL;
+}
+
+const char *pe_reflect_chosen(const Posenc__V1__EncodeRequest *m, posenc_error *err)
+{
+    const field *chosen = chosen_field(m);
+    if (chosen)
+        return chosen->name;
+    check_unknown(&m->base, "", err); /* perhaps an encoding that this server does not know */
+    posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "encoding", "absent",
+                "one member of the oneof; ListEncodings lists them");
+    return NULL;
+}
+
+posenc_status pe_reflect_fill(const Posenc__V1__EncodeRequest *m, posenc_request *r, posenc_arena *a, posenc_error *err)
+{
+    const field *chosen = chosen_field(m);
     pe_reflect_set(*(ProtobufCMessage *const *)member(&m->base, chosen->offset), &r->encoding->table, r->params, a, err);
     pe_reflect_set(&m->base, &posenc_common_table, &r->common, a, err);
     if (m->graph && r->encoding->input != PE_GRAPH)
@@ -378,6 +395,21 @@ posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_requ
     else if (m->graph)
         read_graph(m->graph, r, a, err);
     return err->status;
+}
+
+posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_request *r, posenc_arena *a, posenc_error *err)
+{
+    posenc_error local = { 0 };
+    posenc_status st;
+    *r = (posenc_request){ 0 };
+    if (!err)
+        err = &local;
+    const char *name = pe_reflect_chosen(m, err);
+    if (!name)
+        return err->status;
+    if ((st = posenc_request_init(r, name, a, err)))
+        return st;
+    return pe_reflect_fill(m, r, a, err);
 }
 
 /* ---- selection ---- */
