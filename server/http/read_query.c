@@ -306,7 +306,7 @@ posenc_status pe_read_request(pe_exchange *x)
     if (!(x->request = pe_request_new(x->service)))
         return posenc_fail(&x->error, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "try again");
     posenc_request *q = &x->request->r;
-    if ((st = x->route->report ? init_report(x, &r)
+    if ((st = x->route && x->route->report ? init_report(x, &r)
                                : posenc_request_init(q, x->asked.encoding, x->request->arena, &x->error)))
         return st;
     bool graph = (q->of ? q->of : q)->encoding->input == PE_GRAPH;
