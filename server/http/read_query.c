@@ -85,8 +85,8 @@ static posenc_status set_own(reading *r, unsigned which, const char *name, const
 /* The row of that name, of the report or encoding asked for or of the encoding a report is about; NULL: none. */
 static const posenc_param *own_row(const posenc_request *q, const char *name)
 {
-    const posenc_param *row = posenc_row(&q->encoding->table, name);
-    return row || !q->of ? row : posenc_row(&q->of->encoding->table, name);
+    const posenc_param *row = q->of ? posenc_row(&q->of->encoding->table, name) : NULL;
+    return row ? row : posenc_row(&q->encoding->table, name);
 }
 
 /* Which of the door's names this is; 0: none. A row of the encoding goes first. */

@@ -221,6 +221,13 @@ def test_tables_of_every_kind(server, wire, client):
     assert ask(server.url + "/v1/analysis.json?what=norms,uniqueness", npy(fortran), **{"Content-Type": "application/x-npy"})[2] == body
 
 
+def test_table_of_a_learned_encoding(server, client):
+    """`table` is the encoding's where it has one."""
+    t = LEARNED[:20]
+    a = client.analyze("learned_extend", "norms", table=t, new_length=20, method="linear")
+    assert np.allclose(a["analysis"]["norms"]["row_norm"], np.linalg.norm(t, axis=1)) and a["params"]["of"]["encoding"] == "learned_extend"
+
+
 def test_help(server):
     about = json.loads(ask(server.url + "/v1/analysis")[2])
     assert {w["name"] for w in about["what"]} >= {"norms", "attention_probe"}

@@ -367,7 +367,8 @@ START_TEST(one_request_however_said)
 }
 END_TEST
 
-/* No name of a report is a name of an encoding or of the door: a request is never ambiguous. */
+/* No name of a report is a name of an encoding or of the door: a request is never ambiguous. But for `table`, which is the
+ * encoding's where it has one. */
 START_TEST(names_apart)
 {
     static const char *const door[] = { "rows",     "data",     "tensors", "explain", "num_nodes",
