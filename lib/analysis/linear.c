@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline double sum_of(pe_lanes v) { return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])); }
+PE_BODY double sum_of(const pe_lanes *p)
+{
+    const pe_lanes v = *p; /* by address: lanes as arguments are passed differently with every instruction set */
+    return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+}
 
 PE_BODY void dot_body(const double *a, const double *b, int64_t n, double *out)
 {
@@ -21,7 +25,7 @@ PE_BODY void dot_body(const double *a, const double *b, int64_t n, double *out)
     double rest = 0;
     for (; i < n; i++)
         rest += a[i] * b[i];
-    *out = sum_of(sum) + rest;
+    *out = sum_of(&sum) + rest;
 }
 
 PE_BODY void distance_body(const double *a, const double *b, int64_t n, double *out)
@@ -36,7 +40,7 @@ PE_BODY void distance_body(const double *a, const double *b, int64_t n, double *
     double rest = 0;
     for (; i < n; i++)
         rest += (a[i] - b[i]) * (a[i] - b[i]);
-    *out = sum_of(sum) + rest;
+    *out = sum_of(&sum) + rest;
 }
 
 PE_BODY void add_times_body(double *to, const double *from, double factor, int64_t n)
