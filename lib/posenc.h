@@ -22,7 +22,7 @@
  * The library opens no file and no socket, starts no thread, prints nothing. Little-endian hosts only.
  *
  * Contents: 1 statuses and errors  2 tensors  3 arenas  4 parameters  5 graphs  6 encodings  7 requests
- *           8 one call  9 containers  10 words about the tables  11 model configurations */
+ *           8 one call  9 containers  10 words about the tables  11 model configurations  13 identify and compare */
 #ifndef POSENC_H
 #define POSENC_H
 
@@ -480,6 +480,38 @@ posenc_status posenc_resolved_request(const posenc_resolved *q, posenc_arena *a,
 /* {"model_type","requests":[{"layer_type","layers","encoding","params","needs","note"}],"defaults_used","warnings"},
  * malloc'ed; NULL: no memory. */
 char *posenc_resolution_json(const posenc_resolution *r);
+
+/* ---- 13. identify and compare ---------------------------------------------------------------------------------- */
+
+/* A request that gives a table. */
+typedef struct posenc_match {
+    const char *encoding, *output; /* names of the encoding and of its tensor; static */
+    const char *query;             /* parameters as posenc_request_parse reads them; what is not there is at its default */
+    char digest[65];               /* of the request in the table's dtype, hex */
+    bool transposed;               /* the table is the output with rows and columns exchanged */
+    double largest, rms;           /* over all elements: the largest difference, the root of the mean square difference */
+} posenc_match;
+
+typedef struct posenc_identification { /* lives in the arena that it was made in */
+    int64_t rows, columns;             /* of the table: its last axis against the others */
+    posenc_dtype dtype;                /* the narrowest real type that holds every element */
+    double tolerance;                  /* the largest difference that a match may have, absolute */
+    const posenc_match *match;         /* the best first; equal tables are equal answers, the shortest request first */
+    size_t nmatches;                   /* 0 .. 8; 0: no encoding that is known by its parameters gives this table */
+} posenc_identification;
+
+/* Which encoding, convention and parameters give the table: (rows, columns), or more axes as the encoding has them, or one
+ * axis of frequencies or slopes; any dtype; also transposed, with the first position anywhere and noise below `tolerance`.
+ * Frequencies, bases, factors, offsets are fitted, and every match was computed and held against the whole table.
+ * tolerance: largest difference, as a share of the largest magnitude of the table, 0 .. 0.1; 0: 0.006.
+ * At least 8 rows are needed for a promise; with fewer there may be no match. Errors: INVALID (NaN, infinity, one row, no
+ * elements; the field says which), LIMIT (over 2^26 elements, or scratch over ctx->memory_limit), CANCELLED, DEADLINE, BUSY.
+ * Deterministic; `ctx` may be NULL and is polled. */
+posenc_status posenc_identify(const posenc_tensor *table, double tolerance, posenc_arena *a, posenc_identification *out,
+                              posenc_context *ctx, posenc_error *err);
+/* {"rows","columns","dtype","tolerance","answer" (an encoding or "none"),"matches":[{"encoding","output","transposed",
+ * "largest","rms","params"}]}, malloc'ed; NULL: no memory. */
+char *posenc_identification_json(const posenc_identification *r);
 
 #ifdef __cplusplus
 }

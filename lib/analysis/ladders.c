@@ -1,0 +1,480 @@
+/* ladders.c - how rotary frequencies may have come about: a base and what a scaling for long contexts did to them.
+ *
+ *     r[i] = w[i] / theta^(-i / n)         i = 0 .. n - 1
+ *
+ * default: r = 1; linear: r = 1 / factor; yarn: r falls from 1 to 1 / factor in a straight line over i, llama3 over the
+ * frequency; proportional: w = 0 from some pair on; longrope: any r. The fast pairs of yarn and llama3 keep r = 1, so they
+ * tell theta; the rest follows from r. */
+#include "analysis/identify.h"
+
+#include "core/elementary.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct ladder {
+    pe_search *s;
+    const double *w, *sigma;
+    size_t n;
+    double attention;
+    pe_rope_emit *emit;
+    void *user;
+    double theta, theta_error; /* relative */
+    double *down;              /* (n) (1 - r), and its errors */
+    double *error;
+} ladder;
+
+static pe_words begin(const ladder *l, const char *type, double theta)
+{
+    pe_words w = pe_words_begin(l->s, "rope");
+    pe_words_int(&w, "head_dim", 2 * (int64_t)l->n);
+    if (theta != 10000)
+        pe_words_real(&w, "rope_theta", theta);
+    if (type)
+        pe_words_text(&w, "rope_type", type);
+    return w;
+}
+
+/* What yarn derives where nothing is said; a table of another amplitude says so. */
+static void put_attention(const ladder *l, pe_words *w, double derived)
+{
+    if (l->attention > 0 && fabs(l->attention - derived) > 2e-4 * derived)
+        pe_words_real(w, "attention_factor", pe_nice(l->attention, 1e-5 * l->attention));
+}
+
+static double slack(const ladder *l, size_t i) { return 5 * l->sigma[i] + 1e-6 * l->w[i]; }
+
+/* The step of the first k rungs where they start from 1; false where they are no ladder. */
+static bool from_one(const ladder *l, size_t k, double *step, double *error)
+{
+    double top = 0, bottom = 0;
+    if (fabs(l->w[0] - 1) > slack(l, 0))
+        return false;
+    for (size_t i = 1; i < k; i++) {
+        if (!(l->w[i] > 3 * l->sigma[i]))
+            continue;
+        const double relative = l->sigma[i] / l->w[i] + 1e-13, weight = 1 / (relative * relative), x = (double)i;
+        top -= weight * x * pe_log(l->w[i]);
+        bottom += weight * x * x;
+    }
+    if (!(bottom > 0))
+        return false;
+    *step = top / bottom;
+    *error = 1 / sqrt(bottom);
+    for (size_t i = 0; i < k; i++)
+        if (fabs(pe_exp(-*step * (double)i) - l->w[i]) > slack(l, i))
+            return false;
+    return true;
+}
+
+/* ---- default, linear ---- */
+
+static void emit_plain(const ladder *l, double theta, double first)
+{
+    const bool loud = l->attention > 0 && fabs(l->attention - 1) > 2e-4;
+    pe_words w = begin(l, loud ? "yarn" : first < 1 ? "linear" : NULL, theta);
+    if (loud) { /* waves that are larger than 1: yarn with a band that holds every pair */
+        pe_words_real(&w, "factor", 1);
+        put_attention(l, &w, 1);
+    } else if (first < 1) {
+        pe_words_real(&w, "factor", 1 / first);
+    } else if (first > 1) {
+        pe_words_real(&w, "linear_factor", 1 / first);
+    }
+    l->emit(l->user, &w);
+}
+
+/* The base rounded to what people type, by three measures of how well it is known. */
+static size_t bases(double base, double relative, double out[3])
+{
+    const double errors[] = { 4 * relative + 1e-13, 4 * relative + 1e-6, 0 };
+    size_t n = 0;
+    for (size_t e = 0; e < 3; e++) {
+        const double b = errors[e] > 0 ? pe_nice(base, errors[e] * base) : base;
+        bool old = false;
+        for (size_t k = 0; k < n; k++)
+            old = old || out[k] == b;
+        if (!old)
+            out[n++] = b;
+    }
+    for (size_t i = 1; i < n; i++) /* the shortest first */
+        for (size_t k = i; k > 0 && pe_digits(out[k]) < pe_digits(out[k - 1]); k--) {
+            const double b = out[k];
+            out[k] = out[k - 1], out[k - 1] = b;
+        }
+    return n;
+}
+
+static bool plain(const ladder *l)
+{
+    pe_rungs rung;
+    double step, error, base[3];
+    const bool one = from_one(l, l->n, &step, &error);
+    if (one || l->n == 1) {
+        const double theta = l->n == 1 ? 10000 : pe_exp(step * (double)l->n);
+        const size_t n = bases(theta, l->n == 1 ? 0 : error * (double)l->n, base);
+        for (size_t k = 0; k < n && !pe_exact_found(l->s); k++)
+            emit_plain(l, base[k], 1);
+        /* a base that nobody types may be one that a context-dependent scaling made: theta alpha^(r / (r - 2)) */
+        static const double usual[] = { 10000, 500000, 1000000 };
+        for (size_t k = 0; k < 3 && l->n > 1 && pe_digits(base[0]) > 4; k++) {
+            const double alpha = pe_pow(theta / usual[k], ((double)l->n - 1) / (double)l->n);
+            const double nice = pe_nice(alpha, (4 * error * (double)l->n + 1e-6) * alpha);
+            if (!(nice > 1) || pe_digits(nice) > 4)
+                continue;
+            pe_words w = begin(l, "ntk_alpha", usual[k]);
+            pe_words_real(&w, "alpha", nice);
+            l->emit(l->user, &w);
+        }
+        return true;
+    }
+    if (!pe_rungs_fit(l->w, l->sigma, 0, l->n, &rung))
+        return false;
+    for (size_t i = 0; i < l->n; i++)
+        if (fabs(pe_exp(rung.log_first - rung.step * (double)i) - l->w[i]) > slack(l, i))
+            return false;
+    const double first = pe_exp(rung.log_first), factor = 1 / first;
+    const double nice = pe_nice(factor, (4 * rung.first_error + 1e-6) * factor);
+    const size_t n = bases(pe_exp(rung.step * (double)l->n), rung.step_error * (double)l->n, base);
+    if (l->attention == 0 && pe_digits(nice) > 4) /* bare numbers that fall evenly are no proof */
+        return false;
+    for (size_t k = 0; k < n && !pe_exact_found(l->s); k++) {
+        emit_plain(l, base[k], 1 / nice);
+        if (nice != factor && !pe_exact_found(l->s))
+            emit_plain(l, base[k], first);
+    }
+    return true;
+}
+
+/* ---- proportional ---- */
+
+static bool proportional(const ladder *l)
+{
+    size_t turning = l->n;
+    while (turning > 0 && l->w[turning - 1] <= 3 * l->sigma[turning - 1] + 1e-12)
+        turning--;
+    if (turning == l->n || turning < 2)
+        return false;
+    pe_rungs rung;
+    double base[3];
+    if (!pe_rungs_fit(l->w, l->sigma, 0, turning, &rung))
+        return false;
+    for (size_t i = 0; i < turning; i++)
+        if (fabs(pe_exp(rung.log_first - rung.step * (double)i) - l->w[i]) > slack(l, i))
+            return false;
+    const double factor = pe_exp(-rung.log_first), nice = pe_nice(factor, (4 * rung.first_error + 1e-6) * factor);
+    double share = (double)turning / (double)l->n;
+    if (floor(share * (double)l->n) != (double)turning)
+        share = ((double)turning + 0.5) / (double)l->n;
+    const size_t n = bases(pe_exp(rung.step * (double)l->n), rung.step_error * (double)l->n, base);
+    for (size_t k = 0; k < n && !pe_exact_found(l->s); k++) {
+        pe_words w = begin(l, "proportional", base[k]);
+        pe_words_real(&w, "partial_rotary_factor", share);
+        if (nice != 1)
+            pe_words_real(&w, "factor", nice);
+        l->emit(l->user, &w);
+    }
+    return true;
+}
+
+/* ---- yarn, llama3 ---- */
+
+/* Where r falls: a straight line down[i] = slope * x[i] + start between 0 and `depth`. */
+typedef struct line {
+    double slope, start;
+    size_t points;
+    bool straight;
+} line;
+
+static line fall(const ladder *l, double depth, bool by_frequency)
+{
+    line f = { 0 };
+    double s = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        f.straight = true;
+        for (size_t i = 0; i < l->n; i++) {
+            const double margin = 3 * l->error[i] + 1e-3 * depth;
+            if (l->down[i] < margin || l->down[i] > depth - margin)
+                continue;
+            const double x = by_frequency ? pe_pow(l->theta, -(double)i / (double)l->n) : (double)i;
+            if (pass) {
+                f.straight = f.straight && fabs(f.slope * x + f.start - l->down[i]) <= 6 * l->error[i] + 2e-5 * depth;
+                continue;
+            }
+            const double weight = 1 / (l->error[i] * l->error[i] + 1e-24);
+            s += weight, sx += weight * x, sy += weight * l->down[i];
+            sxx += weight * x * x, sxy += weight * x * l->down[i];
+            f.points++;
+        }
+        if (pass)
+            break;
+        const double det = s * sxx - sx * sx;
+        if (f.points < 2 || !(det > 0))
+            return f;
+        f.slope = (s * sxy - sx * sy) / det;
+        f.start = (sxx * sy - sx * sxy) / det;
+    }
+    return f;
+}
+
+static void emit_yarn(const ladder *l, double factor, double original, double fast, double slow, bool truncate)
+{
+    pe_words w = begin(l, "yarn", l->theta);
+    pe_words_real(&w, "factor", factor);
+    pe_words_int(&w, "original_max_position_embeddings", (int64_t)original);
+    if (fast != 32)
+        pe_words_real(&w, "beta_fast", fast);
+    if (slow != 1)
+        pe_words_real(&w, "beta_slow", slow);
+    if (!truncate)
+        pe_words_flag(&w, "truncate", false);
+    put_attention(l, &w, 0.1 * pe_log(factor) + 1);
+    l->emit(l->user, &w);
+}
+
+/* The pair that turns `turns` times over a length. */
+static double pair_of(const ladder *l, double length, double turns)
+{
+    return (double)l->n * pe_log(length / (turns * pe_two_pi.hi)) / pe_log(l->theta);
+}
+
+/* Whether the band low .. high gives every r. */
+static bool band_fits(const ladder *l, double factor, double low, double high)
+{
+    low = pe_max(low, 0);
+    high = pe_min(high, 2 * (double)l->n - 1);
+    if (low == high)
+        high += 0.001;
+    for (size_t i = 0; i < l->n; i++) {
+        const double g = pe_min(pe_max(((double)i - low) / (high - low), 0), 1), want = g * (1 - 1 / factor);
+        if (fabs(want - l->down[i]) > 6 * l->error[i] + 2e-5)
+            return false;
+    }
+    return true;
+}
+
+static void yarn(const ladder *l, double factor)
+{
+    const double depth = 1 - 1 / factor;
+    for (double original = 8; original <= 0x1p22; original *= 2)
+        for (int truncate = 1; truncate >= 0; truncate--) {
+            const double low = pair_of(l, original, 32), high = pair_of(l, original, 1);
+            if (band_fits(l, factor, truncate ? floor(low) : low, truncate ? ceil(high) : high))
+                emit_yarn(l, factor, original, 32, 1, truncate);
+        }
+    if (pe_best(l->s) < INFINITY)
+        return;
+    const line f = fall(l, depth, false);
+    if (f.points < 2 || !f.straight || !(f.slope > 0))
+        return;
+    double low = -f.start / f.slope, high = low + depth / f.slope;
+    const bool whole = fabs(low - rint(low)) < 0.02 && fabs(high - rint(high)) < 0.02;
+    /* any length and ends that round to this band are the same table; slow = 1 first */
+    for (int truncate = whole; truncate >= 0; truncate--) {
+        const double at_high = truncate ? rint(high) - 0.5 : high, at_low = truncate ? rint(low) + 0.5 : low;
+        const double original = rint(pe_two_pi.hi * pe_pow(l->theta, at_high / (double)l->n));
+        if (!(original >= 1 && original < 1e15))
+            continue;
+        const double slow = truncate ? 1
+                                     : pe_nice(original / pe_two_pi.hi * pe_pow(l->theta, -at_high / (double)l->n), 1e-4);
+        const double fast = original / pe_two_pi.hi * pe_pow(l->theta, -at_low / (double)l->n);
+        emit_yarn(l, factor, original, pe_nice(fast, (truncate ? 1e-3 : 1e-5) * fast), slow, truncate);
+        if (!truncate && slow == 1)
+            emit_yarn(l, factor, original, fast, slow, truncate);
+    }
+}
+
+static void emit_llama3(const ladder *l, double factor, double original, double low, double high)
+{
+    pe_words w = begin(l, "llama3", l->theta);
+    pe_words_real(&w, "factor", factor);
+    pe_words_int(&w, "original_max_position_embeddings", (int64_t)original);
+    if (low != 1)
+        pe_words_real(&w, "low_freq_factor", low);
+    if (high != 4)
+        pe_words_real(&w, "high_freq_factor", high);
+    l->emit(l->user, &w);
+}
+
+static void llama3(const ladder *l, double factor)
+{
+    const double depth = 1 - 1 / factor;
+    const line f = fall(l, depth, true);
+    if (l->attention > 0 && fabs(l->attention - 1) > 2e-4)
+        return;
+    if (f.points < 2) { /* no slope to read: what the released ones have */
+        for (double original = 512; original <= 65536; original *= 2)
+            emit_llama3(l, factor, original, 1, 4);
+        return;
+    }
+    if (!f.straight || !(f.slope < 0))
+        return;
+    /* down = depth (1 - (original w / 2 pi - low) / (high - low)): low is free, for original and high follow it */
+    static const double lows[] = { 1, 2, 4, 0.5, 0.25, 8, 1.5, 3 };
+    for (size_t k = 0; k < sizeof lows / sizeof lows[0] && !pe_exact_found(l->s); k++) {
+        const double low = lows[k], per = -f.slope / depth, high_less_low = low / (f.start / depth - 1);
+        double original = per * high_less_low * pe_two_pi.hi;
+        if (!(high_less_low > 0) || !(original >= 1 && original < 1e15))
+            continue;
+        const double two = pe_nice(original, 2e-4 * original);
+        double power = 1;
+        while (power < 0.75 * original)
+            power *= 2;
+        original = fabs(power - original) < 2e-3 * original ? power
+                   : pe_digits(two) < 4 && two == rint(two) ? two
+                                                            : rint(original);
+        emit_llama3(l, factor, original, low, pe_nice(low + high_less_low, 2e-4 * (low + high_less_low)));
+        if (!pe_exact_found(l->s))
+            emit_llama3(l, factor, rint(per * high_less_low * pe_two_pi.hi), low, low + high_less_low);
+    }
+}
+
+static void scaled(ladder *l)
+{
+    /* the most pairs that keep the ladder */
+    size_t low = 1, high = l->n;
+    double step = 0, error = 0, base[3], s1, e1;
+    while (low < high) {
+        const size_t k = (low + high + 1) / 2;
+        if (from_one(l, k, &s1, &e1))
+            low = k, step = s1, error = e1;
+        else
+            high = k - 1;
+    }
+    if (low < 2 || (l->attention == 0 && low < 3))
+        return;
+    const size_t n = bases(pe_exp(step * (double)l->n), error * (double)l->n, base);
+    for (size_t k = 0; k < n && !pe_exact_found(l->s) && !l->s->status; k++) {
+        l->theta = base[k];
+        if (!(l->theta > 1))
+            continue;
+        for (size_t i = 0; i < l->n; i++) {
+            const double rung = pe_pow(l->theta, -(double)i / (double)l->n);
+            l->down[i] = 1 - l->w[i] / rung;
+            l->error[i] = l->sigma[i] / rung + 1e-7;
+        }
+        /* the depth: where the slowest pairs agree, else the factors in use */
+        double factors[16];
+        size_t nfactors = 0;
+        const double a = 1 - l->down[l->n - 1], b = l->n > 1 ? 1 - l->down[l->n - 2] : a;
+        if (a > 0 && fabs(a - b) <= 6 * (l->error[l->n - 1] + l->error[l->n - 2]) + 1e-5) {
+            const double e = l->error[l->n - 1] / (a * a);
+            factors[nfactors++] = pe_nice(1 / a, 4 * e + 1e-6 / a);
+        }
+        if (!nfactors || pe_digits(factors[0]) > 3)
+            for (size_t i = 0; i < 8; i++)
+                factors[nfactors++] = (double[]){ 2, 4, 8, 16, 32, 40, 64, 128 }[i];
+        for (size_t i = 0; i < nfactors && !pe_exact_found(l->s); i++)
+            if (factors[i] > 1) {
+                yarn(l, factors[i]);
+                if (!pe_exact_found(l->s))
+                    llama3(l, factors[i]);
+            }
+    }
+}
+
+/* ---- longrope ---- */
+
+static void longrope(const ladder *l)
+{
+    static const double usual[] = { 10000, 500000, 1000000, 100000, 50000 };
+    double *f = pe_scratch(l->s, l->n, sizeof *f);
+    for (size_t k = 0; k < sizeof usual / sizeof usual[0] && f && !pe_exact_found(l->s); k++) {
+        size_t nice = 0, falls = 0;
+        bool all = true;
+        for (size_t i = 0; i < l->n && all; i++) {
+            all = l->w[i] > 0;
+            if (!all)
+                break;
+            const double v = pe_pow(usual[k], -(double)i / (double)l->n) / l->w[i];
+            f[i] = pe_nice(v, (4 * l->sigma[i] / l->w[i] + 3e-7) * v);
+            nice += pe_digits(f[i]) <= 4;
+            falls += i && f[i] < 0.99 * f[i - 1];
+            all = v > 0.9 && v < 1000;
+        }
+        if (!all || falls > l->n / 8 || nice * 10 < l->n * 8)
+            continue;
+        pe_words w = begin(l, "longrope", usual[k]);
+        pe_words_reals(&w, "short_factor", f, l->n);
+        pe_words_reals(&w, "long_factor", f, l->n);
+        pe_words_int(&w, "original_max_position_embeddings", 4096);
+        pe_words_real(&w, "factor", 1);
+        put_attention(l, &w, 1);
+        l->emit(l->user, &w);
+    }
+}
+
+void pe_rope_kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, pe_rope_emit *emit,
+                   void *user)
+{
+    ladder l = { .s = s,
+                 .w = w,
+                 .sigma = sigma,
+                 .n = n,
+                 .attention = attention,
+                 .emit = emit,
+                 .user = user,
+                 .down = pe_scratch(s, n, sizeof *l.down),
+                 .error = pe_scratch(s, n, sizeof *l.error) };
+    if (!l.down || !l.error)
+        return;
+    if (plain(&l) && pe_best(s) < INFINITY)
+        return;
+    if (proportional(&l) && pe_best(s) < INFINITY)
+        return;
+    scaled(&l);
+    if (!(pe_best(s) < INFINITY))
+        longrope(&l);
+}
+
+/* ---- the frequencies themselves ---- */
+
+static void emit_bare(void *user, pe_words *w)
+{
+    pe_search *s = user;
+    pe_try(s, w);
+    if (!pe_exact_found(s)) {
+        pe_words single = pe_words_begin(s, w->encoding);
+        if (!single.text || !w->text)
+            return;
+        single = *w;
+        single.cap = w->n + 1; /* the words so far are shared: more of them are written elsewhere */
+        pe_words_text(&single, "compute_dtype", "float32");
+        pe_try(s, &single);
+    }
+}
+
+void pe_find_inv_freq(pe_search *s, const double *x, size_t n)
+{
+    static const double relative[PE_NDTYPES] = {
+        [PE_float32] = 3e-7, [PE_float64] = 3e-9, [PE_float16] = 6e-4, [PE_bfloat16] = 5e-3
+    };
+    double *sigma = pe_scratch(s, n, sizeof *sigma);
+    if (!sigma || n < 4)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        if (x[i] < -s->allowed || x[i] > x[0] + 2 * s->allowed)
+            return;
+        sigma[i] = relative[s->dtype] * fabs(x[i]) / 3 + (s->dtype == PE_float16 ? 3e-8 : 1e-30);
+    }
+    if (!(x[0] > 0) || n < 2)
+        return;
+    const bool negative = x[n - 1] < 0;
+    if (!negative)
+        pe_rope_kinds(s, x, sigma, n, 0, emit_bare, s);
+    if (pe_best(s) < INFINITY)
+        return;
+    /* noise: only a plain ladder that starts from 1 is plain enough */
+    for (size_t i = 0; i < n; i++)
+        sigma[i] = s->allowed / 6;
+    if (fabs(x[0] - 1) > s->allowed)
+        return;
+    double step, error;
+    double base[3];
+    const ladder l = { .s = s, .w = x, .sigma = sigma, .n = n, .emit = emit_bare, .user = s };
+    if (!from_one(&l, n, &step, &error))
+        return;
+    const size_t nb = bases(pe_exp(step * (double)n), error * (double)n / 4, base);
+    for (size_t k = 0; k < nb; k++)
+        emit_plain(&l, base[k], 1);
+}
