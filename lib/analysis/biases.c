@@ -1,4 +1,4 @@
-/* biases.c - what has no waves: slopes and biases of ALiBi, and tables of indices. */
+/* biases.c - what has no waves: slopes and biases of ALiBi. */
 #include "analysis/identify.h"
 
 #include "core/elementary.h"
@@ -101,5 +101,3 @@ void pe_find_biases(pe_search *s, const pe_view *v)
     try_slope(s, heads, queries, keys, "causal_relative", slope, off);
     try_slope(s, heads, queries, keys, "symmetric", slope, off);
 }
-
-void pe_find_indices(pe_search *s) { (void)s; }

@@ -398,6 +398,8 @@ static void find(pe_search *s)
     }
     if (s->whole)
         pe_find_indices(s);
+    else if (s->table->rank > 2)
+        pe_find_coordinates(s);
     for (size_t i = 0; i < s->nviews && !s->status && !s->whole; i++) {
         const pe_view *v = &s->view[i];
         if (v->rows < 2)
@@ -406,9 +408,11 @@ static void find(pe_search *s)
         if (!pe_exact_found(s))
             pe_find_pairs(s, v);
         if (!pe_exact_found(s))
-            pe_find_rotary(s, v);
+            pe_find_rotary(s, v, true);
         if (!pe_exact_found(s))
             pe_find_grids(s, v);
+        if (!(pe_best(s) < INFINITY))
+            pe_find_rotary(s, v, false);
     }
     order(s);
 }

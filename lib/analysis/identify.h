@@ -65,12 +65,27 @@ void *pe_scratch(pe_search *s, size_t n, size_t size);
 /* ---- finders ---- */
 
 void pe_find_pairs(pe_search *s, const pe_view *v); /* sines with their cosines: sinusoidal, timestep, relative_sinusoidal */
-void pe_find_rotary(pe_search *s, const pe_view *v);            /* cosines or sines alone: rope */
-void pe_find_inv_freq(pe_search *s, const double *w, size_t n); /* frequencies themselves: rope */
-void pe_find_slopes(pe_search *s, const double *x, size_t n);   /* alibi_slopes */
-void pe_find_biases(pe_search *s, const pe_view *v);            /* alibi */
-void pe_find_grids(pe_search *s, const pe_view *v);             /* sinusoidal_2d, sinusoidal_3d, rope_2d */
-void pe_find_indices(pe_search *s);                             /* buckets and windows */
+void pe_find_rotary(pe_search *s, const pe_view *v, bool regular); /* cosines or sines alone: rope; rows that go by ones */
+void pe_find_inv_freq(pe_search *s, const double *w, size_t n);    /* frequencies themselves: rope */
+void pe_find_slopes(pe_search *s, const double *x, size_t n);      /* alibi_slopes */
+void pe_find_biases(pe_search *s, const pe_view *v);               /* alibi */
+void pe_find_grids(pe_search *s, const pe_view *v);                /* sinusoidal_2d, sinusoidal_3d, rope_2d */
+void pe_find_indices(pe_search *s);                                /* buckets and windows */
+void pe_find_coordinates(pe_search *s);                            /* coordinates of windows, sandwich */
+
+/* What regular rows of pairs say, without a request. */
+typedef struct pe_reading {
+    size_t pairs; /* 0: nothing */
+    bool interleaved, flip;
+    double first, first_error; /* the ladder's first rung, per row */
+    double step, step_error;
+    double t; /* position of the first row, in rows */
+    int direction;
+    double left; /* of the angles, root of the mean square */
+} pe_reading;
+bool pe_read_pairs(pe_search *s, const pe_view *v, pe_reading *out);
+/* The base of a ladder rounded to what people type, by measures of how well it is known, the shortest first: at most 3. */
+size_t pe_bases(double base, double relative, double out[3]);
 
 /* How rotary frequencies may have come about: calls `emit` with each request begun and its words of the rope type written;
  * the rest is the caller's. `sigma`: absolute errors. `attention`: the amplitude of the waves, 0: not known. */

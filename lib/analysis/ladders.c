@@ -85,7 +85,7 @@ static void emit_plain(const ladder *l, double theta, double first)
 }
 
 /* The base rounded to what people type, by three measures of how well it is known. */
-static size_t bases(double base, double relative, double out[3])
+size_t pe_bases(double base, double relative, double out[3])
 {
     const double errors[] = { 4 * relative + 1e-13, 4 * relative + 1e-6, 0 };
     size_t n = 0;
@@ -112,7 +112,7 @@ static bool plain(const ladder *l)
     const bool one = from_one(l, l->n, &step, &error);
     if (one || l->n == 1) {
         const double theta = l->n == 1 ? 10000 : pe_exp(step * (double)l->n);
-        const size_t n = bases(theta, l->n == 1 ? 0 : error * (double)l->n, base);
+        const size_t n = pe_bases(theta, l->n == 1 ? 0 : error * (double)l->n, base);
         for (size_t k = 0; k < n && !pe_exact_found(l->s); k++)
             emit_plain(l, base[k], 1);
         /* a base that nobody types may be one that a context-dependent scaling made: theta alpha^(r / (r - 2)) */
@@ -135,7 +135,7 @@ static bool plain(const ladder *l)
             return false;
     const double first = pe_exp(rung.log_first), factor = 1 / first;
     const double nice = pe_nice(factor, (4 * rung.first_error + 1e-6) * factor);
-    const size_t n = bases(pe_exp(rung.step * (double)l->n), rung.step_error * (double)l->n, base);
+    const size_t n = pe_bases(pe_exp(rung.step * (double)l->n), rung.step_error * (double)l->n, base);
     if (l->attention == 0 && pe_digits(nice) > 4) /* bare numbers that fall evenly are no proof */
         return false;
     for (size_t k = 0; k < n && !pe_exact_found(l->s); k++) {
@@ -166,7 +166,7 @@ static bool proportional(const ladder *l)
     double share = (double)turning / (double)l->n;
     if (floor(share * (double)l->n) != (double)turning)
         share = ((double)turning + 0.5) / (double)l->n;
-    const size_t n = bases(pe_exp(rung.step * (double)l->n), rung.step_error * (double)l->n, base);
+    const size_t n = pe_bases(pe_exp(rung.step * (double)l->n), rung.step_error * (double)l->n, base);
     for (size_t k = 0; k < n && !pe_exact_found(l->s); k++) {
         pe_words w = begin(l, "proportional", base[k]);
         pe_words_real(&w, "partial_rotary_factor", share);
@@ -343,7 +343,7 @@ static void scaled(ladder *l)
     }
     if (low < 2 || (l->attention == 0 && low < 3))
         return;
-    const size_t n = bases(pe_exp(step * (double)l->n), error * (double)l->n, base);
+    const size_t n = pe_bases(pe_exp(step * (double)l->n), error * (double)l->n, base);
     for (size_t k = 0; k < n && !pe_exact_found(l->s) && !l->s->status; k++) {
         l->theta = base[k];
         if (!(l->theta > 1))
@@ -474,7 +474,7 @@ void pe_find_inv_freq(pe_search *s, const double *x, size_t n)
     const ladder l = { .s = s, .w = x, .sigma = sigma, .n = n, .emit = emit_bare, .user = s };
     if (!from_one(&l, n, &step, &error))
         return;
-    const size_t nb = bases(pe_exp(step * (double)n), error * (double)n / 4, base);
+    const size_t nb = pe_bases(pe_exp(step * (double)n), error * (double)n / 4, base);
     for (size_t k = 0; k < nb; k++)
         emit_plain(&l, base[k], 1);
 }

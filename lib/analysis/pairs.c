@@ -25,6 +25,7 @@ typedef struct pairs {
     bool *skip;    /* (rows) all zero */
     size_t zeros;  /* rows that are */
     double amplitude, bias;
+    pe_reading *reading; /* where what was read goes; NULL: requests are tried */
 } pairs;
 
 /* What was found out. */
@@ -412,6 +413,20 @@ static void try_regular(const pairs *q, const pe_wave *wave, bool flip)
         left = decode_whole(q->s, angle, w, n, &t);
     if (left > 0.1 && n > 1)
         return;
+    if (q->reading) {
+        if (q->reading->pairs == 0 || left < q->reading->left)
+            *q->reading = (pe_reading){ .pairs = n,
+                                        .interleaved = q->p.step == 2,
+                                        .flip = flip,
+                                        .first = f.scale,
+                                        .first_error = f.scale_error,
+                                        .step = f.step,
+                                        .step_error = f.step_error,
+                                        .t = t,
+                                        .direction = f.direction,
+                                        .left = left };
+        return;
+    }
     if (near_whole(t, 0.05)) {
         t = rint(t);
         for (size_t r = 0; r < rows; r++)
@@ -546,9 +561,24 @@ static void try_pairing(pairs *q, const pairing *p, double bias)
     for (int flip = 0; flip < 2 && !q->s->status && !pe_exact_found(q->s); flip++) {
         if (regular)
             try_regular(q, wave, flip);
-        else
+        else if (!q->reading)
             try_irregular(q, flip);
     }
+}
+
+bool pe_read_pairs(pe_search *s, const pe_view *v, pe_reading *out)
+{
+    pairs q = { .s = s, .v = v, .reading = out, .skip = pe_scratch(s, v->rows, sizeof *q.skip) };
+    const size_t h = v->cols / 2;
+    const pairing list[] = { { 0, 1, 2, h }, { 0, h, 1, h } };
+    *out = (pe_reading){ 0 };
+    for (size_t k = 0; k < (h > 1 ? 2 : 1) && h && q.skip && !s->status; k++) {
+        pe_reading before = *out;
+        try_pairing(&q, &list[k], 0);
+        if (before.pairs && before.left <= out->left)
+            *out = before;
+    }
+    return out->pairs > 0;
 }
 
 void pe_find_pairs(pe_search *s, const pe_view *v)

@@ -339,18 +339,18 @@ static void try_kind(rotary *q, size_t ladder, const pe_rungs *rung)
     pe_rope_kinds(q->s, q->w, q->sigma, q->n, q->amplitude, emit, q);
 }
 
-void pe_find_rotary(pe_search *s, const pe_view *v)
+void pe_find_rotary(pe_search *s, const pe_view *v, bool regular)
 {
     rotary q = { .s = s, .v = v };
-    if (v->rows < 4 || !read_columns(&q))
+    size_t known, run = 0, length = 0;
+    if (v->rows < 4 || (!regular && v->rows > 128) || !read_columns(&q))
         return;
-    size_t known = read_waves(&q, 0, q.rows);
-    if (!known && !s->status) {
-        size_t run = 0, length = 0;
-        if (q.rows > 512 || q.rows != v->rows || !longest_run(&q, &run, &length))
-            return;
+    if (regular)
+        known = read_waves(&q, 0, q.rows);
+    else if (longest_run(&q, &run, &length))
         known = read_waves(&q, run, length);
-    }
+    else
+        return;
     pe_rungs rung;
     const size_t ladder = known && !s->status ? fast_ladder(&q, &rung) : 0;
     double *amplitudes = ladder ? pe_scratch(s, ladder, sizeof *amplitudes) : NULL;
@@ -364,6 +364,4 @@ void pe_find_rotary(pe_search *s, const pe_view *v)
         q.amplitude = fabs(amplitude - 1) < 2e-4 ? 1 : amplitude;
         try_kind(&q, ladder, &rung);
     }
-    if (q.layout[4] == '_' && pe_best(s) < INFINITY)
-        return;
 }

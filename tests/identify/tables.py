@@ -50,17 +50,20 @@ def tensor_of(table):
     return t, table
 
 
-def words(value):
+TENSORS = {"input_ids", "attention_mask", "positions_xy", "crops_coords"}
+
+
+def words(value, key=None):
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple, np.ndarray)):
         value = np.asarray(value).tolist()
-        return json.dumps(value) if value and isinstance(value[0], list) else ",".join(repr(v) for v in value)
+        return json.dumps(value, separators=(",", ":")) if value and (isinstance(value[0], list) or key in TENSORS) else ",".join(repr(v) for v in value)
     return str(value)
 
 
 def query(params):
-    return "&".join(f"{k}={words(v)}" for k, v in params.items() if v is not None)
+    return "&".join(f"{k}={words(v, k)}" for k, v in params.items() if v is not None)
 
 
 def encode(encoding, params):
