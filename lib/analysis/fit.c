@@ -175,7 +175,7 @@ typedef struct column_fit {
     double a, b, step, error, residual; /* residual: root of the mean square */
 } column_fit;
 
-static column_fit fit_column(const double *x, size_t n, double w)
+static column_fit fit_column(const double *x, size_t n, double w, double grain)
 {
     double cc = 0, cs = 0, ss = 0, xc = 0, xs = 0, cw, sw, u = 1, v = 0;
     column_fit f = { 0 };
@@ -208,14 +208,14 @@ static column_fit fit_column(const double *x, size_t n, double w)
     f.residual = sqrt(rest / (double)n);
     if (own > 1e-10 * gg && own > 0) {
         f.step = gx / own;
-        f.error = sqrt((rest / (double)n + 1e-30) / own);
+        f.error = sqrt((pe_max(rest / (n > 4 ? (double)n - 3 : 1), grain * grain) + 1e-30) / own);
     } else {
         f.error = 1e300;
     }
     return f;
 }
 
-pe_wave pe_wave_column(const double *x, size_t n, double allowed)
+pe_wave pe_wave_column(const double *x, size_t n, double allowed, double grain)
 {
     pe_wave out = { 0 };
     double top = 0, bottom = 0;
@@ -238,7 +238,7 @@ pe_wave pe_wave_column(const double *x, size_t n, double allowed)
         if (window > n)
             window = n;
         for (int i = 0; i < 6; i++) {
-            f = fit_column(x, window, w);
+            f = fit_column(x, window, w, grain);
             if (!(f.error < 1) || !(fabs(f.step) < 1))
                 return out;
             w += f.step;
@@ -250,7 +250,7 @@ pe_wave pe_wave_column(const double *x, size_t n, double allowed)
         if (window == n)
             break;
     }
-    f = fit_column(x, n, w);
+    f = fit_column(x, n, w, grain);
     if (!(f.residual <= allowed))
         return out;
     out.known = true;

@@ -376,7 +376,7 @@ static double theta_of(const grid *g, size_t axis, size_t pairs, double *first)
     for (size_t c = 0; c < n && m < pairs / 2; c++) {
         for (size_t r = 0; r < v.rows; r++)
             x[r] = v.x[r * n + c];
-        const pe_wave wave = pe_wave_column(x, v.rows, g->s->allowed);
+        const pe_wave wave = pe_wave_column(x, v.rows, g->s->allowed, g->s->grain / 4);
         if (!wave.known || (m && fabs(wave.w - w[m - 1]) < 1e-3 * w[m - 1]))
             continue;
         if (m && wave.w > w[m - 1])

@@ -186,6 +186,12 @@ typedef struct line {
     bool straight;
 } line;
 
+static bool in_band(const ladder *l, size_t i, double depth)
+{
+    const double margin = 3 * l->error[i] + 1e-3 * depth;
+    return l->down[i] >= margin && l->down[i] <= depth - margin;
+}
+
 static line fall(const ladder *l, double depth, bool by_frequency)
 {
     line f = { 0 };
@@ -193,8 +199,7 @@ static line fall(const ladder *l, double depth, bool by_frequency)
     for (int pass = 0; pass < 2; pass++) {
         f.straight = true;
         for (size_t i = 0; i < l->n; i++) {
-            const double margin = 3 * l->error[i] + 1e-3 * depth;
-            if (l->down[i] < margin || l->down[i] > depth - margin)
+            if (!in_band(l, i, depth))
                 continue;
             const double x = by_frequency ? pe_pow(l->theta, -(double)i / (double)l->n) : (double)i;
             if (pass) {
@@ -302,7 +307,19 @@ static void llama3(const ladder *l, double factor)
     const line f = fall(l, depth, true);
     if (l->attention > 0 && fabs(l->attention - 1) > 2e-4)
         return;
-    if (f.points < 2) { /* no slope to read: what the released ones have */
+    if (f.points == 1) { /* one pair between: a length that models have, and the factor that gives it */
+        size_t i = 0;
+        while (!in_band(l, i, depth))
+            i++;
+        for (double original = 512; original <= 0x1p20 && !pe_exact_found(l->s); original *= 2) {
+            const double turns = original / pe_two_pi.hi * pe_pow(l->theta, -(double)i / (double)l->n);
+            const double high = 1 + (turns - 1) / (1 - l->down[i] / depth);
+            if (turns > 1 && high < 1e6)
+                emit_llama3(l, factor, original, 1, pe_nice(high, 1e-4 * high));
+        }
+        return;
+    }
+    if (!f.points) { /* a sharp edge: what the released ones have */
         for (double original = 512; original <= 65536; original *= 2)
             emit_llama3(l, factor, original, 1, 4);
         return;
@@ -329,6 +346,50 @@ static void llama3(const ladder *l, double factor)
     }
 }
 
+/* 1 / factor, where the slowest pairs agree on it; its error in `error`. 0: they do not. */
+static double plateau(const ladder *l, double *error)
+{
+    double weight = 0, sum = 0;
+    size_t n = 0;
+    for (size_t i = l->n; i-- > 0;) {
+        const double r = 1 - l->down[i], w = 1 / (l->error[i] * l->error[i]);
+        if (n && fabs(r - sum / weight) > 6 * (l->error[i] + 1 / sqrt(weight)))
+            break;
+        weight += w, sum += w * r;
+        n++;
+    }
+    *error = 1 / sqrt(weight);
+    return n >= 2 ? sum / weight : 0;
+}
+
+/* The scalings that theta leaves possible. */
+static void try_theta(ladder *l, double theta)
+{
+    double factors[10], error;
+    size_t n = 0;
+    l->theta = theta;
+    for (size_t i = 0; i < l->n; i++) {
+        const double rung = pe_pow(theta, -(double)i / (double)l->n);
+        l->down[i] = 1 - l->w[i] / rung;
+        l->error[i] = l->sigma[i] / rung + 3e-7;
+    }
+    const double r = plateau(l, &error);
+    if (r > 4 * error && r < 1) {
+        const double nice = pe_nice(1 / r, (4 * error + 1e-6) / (r * r));
+        if (nice > 1)
+            factors[n++] = nice;
+    }
+    static const double usual[] = { 2, 4, 8, 16, 32, 40, 64, 128 };
+    const bool sure = n && error < 1e-4 * r;
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0] && !sure; i++)
+        factors[n++] = usual[i];
+    for (size_t i = 0; i < n && !pe_exact_found(l->s) && !l->s->status; i++) {
+        yarn(l, factors[i]);
+        if (!pe_exact_found(l->s))
+            llama3(l, factors[i]);
+    }
+}
+
 static void scaled(ladder *l)
 {
     /* the most pairs that keep the ladder */
@@ -341,36 +402,17 @@ static void scaled(ladder *l)
         else
             high = k - 1;
     }
-    if (low < 2 || (l->attention == 0 && low < 3))
-        return;
-    const size_t n = pe_bases(pe_exp(step * (double)l->n), error * (double)l->n, base);
-    for (size_t k = 0; k < n && !pe_exact_found(l->s) && !l->s->status; k++) {
-        l->theta = base[k];
-        if (!(l->theta > 1))
-            continue;
-        for (size_t i = 0; i < l->n; i++) {
-            const double rung = pe_pow(l->theta, -(double)i / (double)l->n);
-            l->down[i] = 1 - l->w[i] / rung;
-            l->error[i] = l->sigma[i] / rung + 1e-7;
-        }
-        /* the depth: where the slowest pairs agree, else the factors in use */
-        double factors[16];
-        size_t nfactors = 0;
-        const double a = 1 - l->down[l->n - 1], b = l->n > 1 ? 1 - l->down[l->n - 2] : a;
-        if (a > 0 && fabs(a - b) <= 6 * (l->error[l->n - 1] + l->error[l->n - 2]) + 1e-5) {
-            const double e = l->error[l->n - 1] / (a * a);
-            factors[nfactors++] = pe_nice(1 / a, 4 * e + 1e-6 / a);
-        }
-        if (!nfactors || pe_digits(factors[0]) > 3)
-            for (size_t i = 0; i < 8; i++)
-                factors[nfactors++] = (double[]){ 2, 4, 8, 16, 32, 40, 64, 128 }[i];
-        for (size_t i = 0; i < nfactors && !pe_exact_found(l->s); i++)
-            if (factors[i] > 1) {
-                yarn(l, factors[i]);
-                if (!pe_exact_found(l->s))
-                    llama3(l, factors[i]);
-            }
+    if (low >= 3 || (low == 2 && l->attention > 0)) {
+        const size_t n = pe_bases(pe_exp(step * (double)l->n), error * (double)l->n, base);
+        for (size_t k = 0; k < n && !pe_exact_found(l->s) && !l->s->status; k++)
+            if (base[k] > 1)
+                try_theta(l, base[k]);
     }
+    /* a band that begins with the first pair leaves no ladder to read */
+    static const double usual[] = { 10000, 500000, 1000000, 100, 150000, 50000 };
+    for (size_t k = 0; k < sizeof usual / sizeof usual[0] && !(pe_best(l->s) < INFINITY); k++)
+        if (fabs(l->w[0] - 1) <= slack(l, 0))
+            try_theta(l, usual[k]);
 }
 
 /* ---- longrope ---- */
@@ -459,9 +501,12 @@ void pe_find_inv_freq(pe_search *s, const double *x, size_t n)
     }
     if (!(x[0] > 0) || n < 2)
         return;
-    const bool negative = x[n - 1] < 0;
-    if (!negative)
+    /* scalings have many numbers: without noise they must give every digit */
+    const double allowed = s->allowed;
+    s->allowed = pe_min(allowed, 8 * relative[s->dtype] * s->scale);
+    if (x[n - 1] >= 0)
         pe_rope_kinds(s, x, sigma, n, 0, emit_bare, s);
+    s->allowed = allowed;
     if (pe_best(s) < INFINITY)
         return;
     /* noise: only a plain ladder that starts from 1 is plain enough */

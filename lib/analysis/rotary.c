@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FIT_ROWS = 2048, MOST_PLACE = 1 << 17 };
+enum { FIT_ROWS = 2048, NEAR_PLACE = 1 << 13, MOST_PLACE = 1 << 17 };
 
 typedef struct rotary {
     pe_search *s;
@@ -78,7 +78,7 @@ static size_t read_waves(rotary *q, size_t run, size_t length)
     size_t known = 0, misses = 0;
     memset(q->wave, 0, q->n * sizeof *q->wave);
     for (size_t i = 0; i < q->n && !q->s->status && misses < 4; i++) {
-        q->wave[i] = pe_wave_column(q->x + i * q->rows + run, length, q->s->allowed / 2);
+        q->wave[i] = pe_wave_column(q->x + i * q->rows + run, length, q->s->allowed / 2, q->s->grain / 4);
         known += q->wave[i].known;
         misses = q->wave[i].known ? 0 : misses + 1;
         if (!known && i > 4) /* fast columns come first, and they are no waves */
@@ -158,14 +158,14 @@ static double first_position(rotary *q, const double *w, const size_t *use, size
 /* ---- other rows ---- */
 
 /* The whole t whose waves are the row's. */
-static double place_row(rotary *q, const double *w, const size_t *use, size_t nuse, size_t r, double *t)
+static double place_row(rotary *q, const double *w, const size_t *use, size_t nuse, size_t r, int64_t most, double *t)
 {
     enum { USED = 12 };
     double re[USED], im[USED], cw[USED], sw[USED], best = INFINITY;
     for (size_t k = 0; k < nuse; k++)
         pe_cis(w[use[k]], &cw[k], &sw[k]);
     for (int sign = 1; sign >= (q->sine ? -1 : 1); sign -= 2)
-        for (int64_t p = 0; p <= MOST_PLACE; p++) {
+        for (int64_t p = 0; p <= most; p++) {
             double sum = 0;
             for (size_t k = 0; k < nuse; k++) {
                 if (p % 1024 == 0)
@@ -179,7 +179,7 @@ static double place_row(rotary *q, const double *w, const size_t *use, size_t nu
             if (sum < best - 1e-12)
                 best = sum, *t = (double)(sign * p);
         }
-    q->s->status = q->s->status ? q->s->status : pe_pace_add(&q->s->pace, (int64_t)MOST_PLACE * 30);
+    q->s->status = q->s->status ? q->s->status : pe_pace_add(&q->s->pace, most * 30);
     return sqrt(best / (double)nuse);
 }
 
@@ -200,33 +200,57 @@ static double residual(const rotary *q, size_t i, double w, size_t stride, doubl
     return sum;
 }
 
+/* The frequency up to `most` that suits some rows of column i best: all rows turn on by one step of it at a time. */
+static double search(rotary *q, size_t i, double most)
+{
+    enum { ROWS = 64, STEPS = 1 << 15 };
+    double re[ROWS], im[ROWS], cs[ROWS], sn[ROWS], x[ROWS], far = 1, best = INFINITY, w = 0;
+    const size_t n = q->rows < ROWS ? q->rows : ROWS;
+    for (size_t k = 0; k < n; k++)
+        far = pe_max(far, fabs(q->t[k * q->rows / n]));
+    const double step = pe_max(0.15 / far, most / STEPS);
+    for (size_t k = 0; k < n; k++) {
+        const size_t r = k * q->rows / n;
+        x[k] = q->x[i * q->rows + r] / q->amplitude;
+        pe_cis(step * q->t[r], &cs[k], &sn[k]);
+    }
+    const int64_t steps = (int64_t)(most / step) + 1;
+    for (int64_t at = 0; at <= steps; at++) {
+        double sum = 0;
+        for (size_t k = 0; k < n; k++) {
+            if (at % 512 == 0) /* half a step: at 0 itself nothing says which way is better */
+                pe_cis(step * q->t[k * q->rows / n] * ((double)at + 0.5), &re[k], &im[k]);
+            const double off = x[k] - (q->sine ? im[k] : re[k]), u = re[k] * cs[k] - im[k] * sn[k];
+            sum += off * off;
+            im[k] = im[k] * cs[k] + re[k] * sn[k];
+            re[k] = u;
+        }
+        if (sum < best)
+            best = sum, w = step * ((double)at + 0.5);
+    }
+    q->s->status = q->s->status ? q->s->status : pe_pace_add(&q->s->pace, steps * (int64_t)n * 3);
+    return w;
+}
+
 /* The frequency of column i, which is at most `most`. */
 static bool find_frequency(rotary *q, size_t i, double guess, double most)
 {
     const double good = 4 * q->noise * q->noise + 16 * q->s->grain * q->s->grain, n = (double)q->rows;
     double g, h, w = guess, sum = residual(q, i, w, 1, &g, &h);
     if (sum > good * n) {
-        const size_t stride = q->rows > 64 ? q->rows / 48 : 1;
-        double far = 1, best = INFINITY;
-        for (size_t r = 0; r < q->rows; r++)
-            far = pe_max(far, fabs(q->t[r]));
-        double step = 0.4 / far;
-        if (most / step > 20000)
-            step = most / 20000;
-        for (double at = 0; at <= most + step; at += step) {
-            const double e = residual(q, i, at, stride, NULL, NULL);
-            if (e < best)
-                best = e, w = at;
-        }
-        q->s->status = q->s->status ? q->s->status : pe_pace_add(&q->s->pace, (int64_t)(most / step + 1) * 3000);
+        w = search(q, i, most);
         sum = residual(q, i, w, 1, &g, &h);
     }
-    for (int pass = 0; pass < 12 && h > 0; pass++) {
-        double g1, h1;
-        const double next = w + g / h, now = residual(q, i, next, 1, &g1, &h1);
+    for (int pass = 0; pass < 16 && h > 0; pass++) {
+        double g1, h1, step = g / h, now = INFINITY;
+        for (int half = 0; half < 5 && !(now < sum); half++, step /= 2)
+            now = residual(q, i, w + step, 1, &g1, &h1);
         if (!(now < sum))
             break;
-        w = next, sum = now, g = g1, h = h1;
+        step *= 2;
+        w += step, sum = now, g = g1, h = h1;
+        if (fabs(step) < 1e-14 * w)
+            break;
     }
     w = fabs(w);
     /* cosines of a hardly turning column: the sensitivity at a distance of sigma, not at 0 */
@@ -301,7 +325,10 @@ static void try_kind(rotary *q, size_t ladder, const pe_rungs *rung)
         w[i] = pe_exp(log_first - step * (double)i);
     for (size_t k = 0; k < nuse; k++)
         use[k] = k * ladder / nuse;
-    if (first_position(q, w, use, nuse, q->sine, &first) > 0.02)
+    double fp = first_position(q, w, use, nuse, q->sine, &first);
+        fprintf(stderr, "ladder %zu first %g step %.10g err %g pos %g score %g A %.9g n %zu rows %zu\n", ladder,
+                rung->log_first, step, rung->step_error, first, fp, q->amplitude, q->n, q->rows);
+    if (fp > 0.02)
         return;
     for (size_t r = 0; r < q->v->rows; r++)
         q->t[r] = first + ((double)r - (double)q->run);
@@ -309,7 +336,8 @@ static void try_kind(rotary *q, size_t ladder, const pe_rungs *rung)
         for (size_t r = 0; r < q->rows && !q->s->status; r++) {
             if (r >= q->run && r < q->run + q->length)
                 continue;
-            if (place_row(q, w, use, nuse, r, &q->t[r]) > 0.02 * q->amplitude)
+            if (place_row(q, w, use, nuse, r, NEAR_PLACE, &q->t[r]) > 0.002 * q->amplitude &&
+                place_row(q, w, use, nuse, r, MOST_PLACE, &q->t[r]) > 0.02 * q->amplitude)
                 return;
         }
     /* noise, from the columns that are known */
@@ -333,9 +361,13 @@ static void try_kind(rotary *q, size_t ladder, const pe_rungs *rung)
                 q->sigma[i] = pe_max(q->sigma[i], fabs(q->w[i] - w[i]) / 3);
             continue;
         }
-        if (!find_frequency(q, i, guess, most))
+        if (!find_frequency(q, i, guess, most)) {
+                fprintf(stderr, "column %zu: guess %g most %g w %g noise %g\n", i, guess, most, q->w[i], q->noise);
             return;
+        }
     }
+        for (size_t i = 0; i < q->n; i++)
+            fprintf(stderr, "%zu w %.10g sig %.3g lad %.10g rel %.3g\n", i, q->w[i], q->sigma[i], w[i], q->w[i] / w[i]);
     pe_rope_kinds(q->s, q->w, q->sigma, q->n, q->amplitude, emit, q);
 }
 
@@ -358,7 +390,7 @@ void pe_find_rotary(pe_search *s, const pe_view *v, bool regular)
         return;
     for (size_t i = 0; i < ladder; i++)
         amplitudes[i] = q.wave[i].amplitude;
-    const double amplitude = median(amplitudes, ladder);
+    const double amplitude = median(amplitudes, ladder < 5 ? ladder : 5); /* of slow columns it is hardly known */
     for (int sine = 0; sine < 2 && !s->status && !pe_exact_found(s); sine++) {
         q.sine = sine;
         q.amplitude = fabs(amplitude - 1) < 2e-4 ? 1 : amplitude;
