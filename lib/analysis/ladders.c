@@ -8,6 +8,7 @@
 #include "analysis/identify.h"
 
 #include "core/elementary.h"
+#include "core/number.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,8 +21,8 @@ typedef struct ladder {
     pe_rope_emit *emit;
     void *user;
     double theta, theta_error; /* relative */
-    double *down;              /* (n) (1 - r), and its errors */
-    double *error;
+    double *down, *error;      /* (n) 1 - r, and its errors */
+    double *rung;              /* (n) theta^(-i / n) */
 } ladder;
 
 static pe_words begin(const ladder *l, const char *type, double theta)
@@ -201,7 +202,7 @@ static line fall(const ladder *l, double depth, bool by_frequency)
         for (size_t i = 0; i < l->n; i++) {
             if (!in_band(l, i, depth))
                 continue;
-            const double x = by_frequency ? pe_pow(l->theta, -(double)i / (double)l->n) : (double)i;
+            const double x = by_frequency ? l->rung[i] : (double)i;
             if (pass) {
                 f.straight = f.straight && fabs(f.slope * x + f.start - l->down[i]) <= 6 * l->error[i] + 2e-5 * depth;
                 continue;
@@ -289,8 +290,22 @@ static void yarn(const ladder *l, double factor)
     }
 }
 
+/* Whether these give every r. */
+static bool llama3_fits(const ladder *l, double factor, double original, double low, double high)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        const double turns = original / pe_two_pi.hi * l->rung[i];
+        const double smooth = pe_min(pe_max((turns - low) / (high - low), 0), 1);
+        if (fabs((1 - smooth) * (1 - 1 / factor) - l->down[i]) > 6 * l->error[i] + 2e-5)
+            return false;
+    }
+    return true;
+}
+
 static void emit_llama3(const ladder *l, double factor, double original, double low, double high)
 {
+    if (!llama3_fits(l, factor, original, low, high))
+        return;
     pe_words w = begin(l, "llama3", l->theta);
     pe_words_real(&w, "factor", factor);
     pe_words_int(&w, "original_max_position_embeddings", (int64_t)original);
@@ -312,7 +327,7 @@ static void llama3(const ladder *l, double factor)
         while (!in_band(l, i, depth))
             i++;
         for (double original = 512; original <= 0x1p20 && !pe_exact_found(l->s); original *= 2) {
-            const double turns = original / pe_two_pi.hi * pe_pow(l->theta, -(double)i / (double)l->n);
+            const double turns = original / pe_two_pi.hi * l->rung[i];
             const double high = 1 + (turns - 1) / (1 - l->down[i] / depth);
             if (turns > 1 && high < 1e6)
                 emit_llama3(l, factor, original, 1, pe_nice(high, 1e-4 * high));
@@ -333,16 +348,17 @@ static void llama3(const ladder *l, double factor)
         double original = per * high_less_low * pe_two_pi.hi;
         if (!(high_less_low > 0) || !(original >= 1 && original < 1e15))
             continue;
-        const double two = pe_nice(original, 2e-4 * original);
+        /* lengths are powers of two where the noise allows one; then the factor of short waves follows */
         double power = 1;
         while (power < 0.75 * original)
             power *= 2;
-        original = fabs(power - original) < 2e-3 * original ? power
-                   : pe_digits(two) < 4 && two == rint(two) ? two
-                                                            : rint(original);
-        emit_llama3(l, factor, original, low, pe_nice(low + high_less_low, 2e-4 * (low + high_less_low)));
-        if (!pe_exact_found(l->s))
-            emit_llama3(l, factor, rint(per * high_less_low * pe_two_pi.hi), low, low + high_less_low);
+        const double lengths[] = { power, rint(original) }, high = low + high_less_low;
+        for (size_t i = 0; i < 2 && !pe_exact_found(l->s); i++) {
+            const double of = low + lengths[i] / (per * pe_two_pi.hi);
+            const double highs[] = { pe_nice(high, 0.05 * high), pe_nice(of, 2e-4 * of), of };
+            for (size_t h = 0; h < 3 && !pe_exact_found(l->s); h++)
+                emit_llama3(l, factor, lengths[i], low, highs[h]);
+        }
     }
 }
 
@@ -369,7 +385,7 @@ static void try_theta(ladder *l, double theta)
     size_t n = 0;
     l->theta = theta;
     for (size_t i = 0; i < l->n; i++) {
-        const double rung = pe_pow(theta, -(double)i / (double)l->n);
+        const double rung = l->rung[i] = pe_pow(theta, -(double)i / (double)l->n);
         l->down[i] = 1 - l->w[i] / rung;
         l->error[i] = l->sigma[i] / rung + 3e-7;
     }
@@ -417,26 +433,36 @@ static void scaled(ladder *l)
 
 /* ---- longrope ---- */
 
+/* Whether theta makes most divisors short numbers that grow; they are written to f. */
+static bool divisors(const ladder *l, double theta, double *f)
+{
+    size_t nice = 0, falls = 0, bad = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        const double v = pe_pow(theta, -(double)i / (double)l->n) / l->w[i];
+        if (!(v > 0.9 && v < 1000))
+            return false;
+        f[i] = pe_nice(v, (4 * l->sigma[i] / l->w[i] + 3e-7) * v);
+        nice += pe_digits(f[i]) <= 4;
+        falls += i && f[i] < 0.99 * f[i - 1];
+        bad = i + 1 - nice;
+        if (falls > l->n / 8 || bad * 5 > l->n)
+            return false;
+    }
+    return true;
+}
+
 static void longrope(const ladder *l)
 {
-    static const double usual[] = { 10000, 500000, 1000000, 100000, 50000 };
     double *f = pe_scratch(l->s, l->n, sizeof *f);
-    for (size_t k = 0; k < sizeof usual / sizeof usual[0] && f && !pe_exact_found(l->s); k++) {
-        size_t nice = 0, falls = 0;
-        bool all = true;
-        for (size_t i = 0; i < l->n && all; i++) {
-            all = l->w[i] > 0;
-            if (!all)
-                break;
-            const double v = pe_pow(usual[k], -(double)i / (double)l->n) / l->w[i];
-            f[i] = pe_nice(v, (4 * l->sigma[i] / l->w[i] + 3e-7) * v);
-            nice += pe_digits(f[i]) <= 4;
-            falls += i && f[i] < 0.99 * f[i - 1];
-            all = v > 0.9 && v < 1000;
-        }
-        if (!all || falls > l->n / 8 || nice * 10 < l->n * 8)
+    for (size_t i = 0; i < l->n; i++)
+        if (!(l->w[i] > 0))
+            return;
+    for (int64_t k = -3; k < 90 * 6 && f && !l->s->status && !(pe_best(l->s) < INFINITY); k++) {
+        const double theta = k < 0 ? (double[]){ 500000, 1000000, 10000 }[k + 3]
+                                   : (double)(10 + k % 90) * pe_decimal(1, (int)(k / 90));
+        if (!divisors(l, theta, f))
             continue;
-        pe_words w = begin(l, "longrope", usual[k]);
+        pe_words w = begin(l, "longrope", theta);
         pe_words_reals(&w, "short_factor", f, l->n);
         pe_words_reals(&w, "long_factor", f, l->n);
         pe_words_int(&w, "original_max_position_embeddings", 4096);
@@ -457,8 +483,9 @@ void pe_rope_kinds(pe_search *s, const double *w, const double *sigma, size_t n,
                  .emit = emit,
                  .user = user,
                  .down = pe_scratch(s, n, sizeof *l.down),
-                 .error = pe_scratch(s, n, sizeof *l.error) };
-    if (!l.down || !l.error)
+                 .error = pe_scratch(s, n, sizeof *l.error),
+                 .rung = pe_scratch(s, n, sizeof *l.rung) };
+    if (s->status)
         return;
     if (plain(&l) && pe_best(s) < INFINITY)
         return;

@@ -288,8 +288,9 @@ static void try_single(const pairs *q, const sinusoid *f, const wording *o)
 static void try_bases(const pairs *q, const sinusoid *f, const char *odd, double half)
 {
     static const double shifts[] = { 0, 1, 0.5 };
-    wording list[16], best = { 0 };
-    size_t n = 0;
+    enum { SINGLES = 3 };
+    wording list[16], best[SINGLES];
+    size_t n = 0, nbest = 0;
     for (size_t k = 0; k < 3; k++) {
         const double steps = half - shifts[k];
         if (!(steps > 0))
@@ -308,20 +309,18 @@ static void try_bases(const pairs *q, const sinusoid *f, const char *odd, double
             break;
     }
     /* the shortest first; 0 steps of the list are left out once done */
-    bool any = false;
     for (size_t done = 0; done < n && !pe_exact_found(q->s) && !q->s->status; done++) {
         size_t at = n;
         for (size_t k = 0; k < n; k++)
             if (list[k].half > 0 && (at == n || pe_digits(list[k].base) < pe_digits(list[at].base)))
                 at = k;
-        const bool hit = try_all(q, f, &list[at]);
-        if (!any)
-            best = list[at];
-        any = any || hit;
+        try_all(q, f, &list[at]);
+        if (nbest < SINGLES)
+            best[nbest++] = list[at];
         list[at].half = 0;
     }
-    if (n)
-        try_single(q, f, &best);
+    for (size_t k = 0; k < nbest; k++)
+        try_single(q, f, &best[k]);
 }
 
 static void try_widths(const pairs *q, const sinusoid *f)
@@ -462,7 +461,7 @@ static bool step_of(const double *angle, size_t rows, size_t n, double floor_ang
                 continue;
             if (last[r] != 0 && known) {
                 const double want = last[r] * pe_exp(g);
-                if (fabs(last[r]) > 1)
+                if (fabs(want) > 1)
                     a = want + pe_wrap(a - want);
             }
             if (fabs(a) < floor_angle || (last[r] != 0 && (a > 0) != (last[r] > 0)))

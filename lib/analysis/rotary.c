@@ -325,10 +325,7 @@ static void try_kind(rotary *q, size_t ladder, const pe_rungs *rung)
         w[i] = pe_exp(log_first - step * (double)i);
     for (size_t k = 0; k < nuse; k++)
         use[k] = k * ladder / nuse;
-    double fp = first_position(q, w, use, nuse, q->sine, &first);
-        fprintf(stderr, "ladder %zu first %g step %.10g err %g pos %g score %g A %.9g n %zu rows %zu\n", ladder,
-                rung->log_first, step, rung->step_error, first, fp, q->amplitude, q->n, q->rows);
-    if (fp > 0.02)
+    if (first_position(q, w, use, nuse, q->sine, &first) > 0.02)
         return;
     for (size_t r = 0; r < q->v->rows; r++)
         q->t[r] = first + ((double)r - (double)q->run);
@@ -361,13 +358,9 @@ static void try_kind(rotary *q, size_t ladder, const pe_rungs *rung)
                 q->sigma[i] = pe_max(q->sigma[i], fabs(q->w[i] - w[i]) / 3);
             continue;
         }
-        if (!find_frequency(q, i, guess, most)) {
-                fprintf(stderr, "column %zu: guess %g most %g w %g noise %g\n", i, guess, most, q->w[i], q->noise);
+        if (!find_frequency(q, i, guess, most))
             return;
-        }
     }
-        for (size_t i = 0; i < q->n; i++)
-            fprintf(stderr, "%zu w %.10g sig %.3g lad %.10g rel %.3g\n", i, q->w[i], q->sigma[i], w[i], q->w[i] / w[i]);
     pe_rope_kinds(q->s, q->w, q->sigma, q->n, q->amplitude, emit, q);
 }
 

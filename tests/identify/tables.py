@@ -156,3 +156,194 @@ def golden():
             rows = table.size // table.shape[-1] if table.ndim > 1 else table.size
             if rows >= 8:
                 yield f"{case['id']}.{output}", table, case["encoding"], {k: v for k, v in case["params"].items() if v is not None}, output
+
+
+# ---- drawn requests ----
+
+def number(rng, low, high, digits):
+    """Log-uniform, with so many significant digits."""
+    v = float(np.exp(rng.uniform(np.log(low), np.log(high))))
+    return float(f"{v:.{digits - 1}e}")
+
+
+def base_of(rng):
+    """A base that models have, a short one, or any."""
+    kind = rng.integers(4)
+    return float([10000, 500000, 1000000, 100][rng.integers(4)]) if kind < 2 else number(rng, 20, 5e6, 2 if kind == 2 else 6)
+
+
+def offset_of(rng):
+    return int(rng.choice([0, 0, 1, 2, int(rng.integers(3, 600)), int(rng.integers(600, 20000)), -int(rng.integers(1, 600))]))
+
+
+def draw_sinusoidal(rng):
+    d = int(rng.choice([8, 16, 32, 48, 64, 96, 128, 7, 21, 65]))
+    p = {"embedding_dim": d, "num_positions": int(rng.integers(8, 400)), "layout": str(rng.choice(["interleaved", "split"])),
+         "flip_sin_to_cos": bool(rng.integers(2)), "downscale_freq_shift": float(rng.choice([0, 0, 1, 1, 0.5])), "max_period": base_of(rng)}
+    if d % 2:
+        p["odd_dim"] = str(rng.choice(["zero_pad", "sin_extra", "round_up_truncate"]))
+    if rng.random() < 0.3:
+        p["scale"] = number(rng, 0.01, 2.5, 3)
+    if rng.random() < 0.3:
+        p["scale_output"] = number(rng, 0.01, 20, 3)
+    if rng.random() < 0.7:
+        p["offset"] = offset_of(rng)
+    elif rng.random() < 0.5:
+        p["padding_idx"] = int(rng.integers(0, 4))
+    if rng.random() < 0.25:
+        p["compute_dtype"], p["freq_form"] = "float32", str(rng.choice(["exp", "pow"]))
+    return "sinusoidal", p, "table"
+
+
+def draw_timestep(rng):
+    n, kind = int(rng.integers(8, 60)), rng.integers(3)
+    if kind == 0:
+        steps = np.sort(rng.choice(1000, n, replace=False))[::-1]
+    elif kind == 1:
+        steps = np.arange(n) * int(rng.integers(1, 40)) + int(rng.integers(0, 5))
+    else:
+        steps = np.round(rng.uniform(0, 1000, n), 2)
+    return "timestep", {"timesteps": steps.astype(float).tolist(), "embedding_dim": int(rng.choice([16, 32, 64, 128, 256])),
+                        "flip_sin_to_cos": bool(rng.integers(2)), "downscale_freq_shift": float(rng.integers(2)),
+                        "max_period": float(rng.choice([10000, 10000, 1000, 2500]))}, "embedding"
+
+
+def scaling(rng, dim):
+    kind = str(rng.choice(["default", "default", "linear", "dynamic", "yarn", "yarn", "llama3", "llama3", "longrope", "proportional", "ntk", "ntk_alpha"]))
+    factor, original = float(rng.choice([2, 4, 8, 16, 32, 2.5])), int(rng.choice([2048, 4096, 8192, 32768]))
+    p = {"rope_type": kind}
+    if kind == "linear":
+        p["factor"] = factor
+    elif kind == "ntk":
+        p["factor"] = factor
+    elif kind == "ntk_alpha":
+        p["alpha"] = float(rng.integers(2, 1000))
+    elif kind == "dynamic":
+        p.update(factor=factor, max_position_embeddings=original, seq_len=int(original * rng.integers(1, 9)))
+    elif kind == "yarn":
+        p.update(factor=factor, original_max_position_embeddings=original)
+        if rng.random() < 0.3:
+            p["truncate"] = False
+        if rng.random() < 0.3:
+            p.update(beta_fast=float(rng.integers(16, 64)), beta_slow=float(rng.integers(1, 3)))
+        if rng.random() < 0.3:
+            p["attention_factor"] = number(rng, 0.7, 1.6, 3)
+    elif kind == "llama3":
+        p.update(factor=factor, original_max_position_embeddings=original)
+        if rng.random() < 0.3:
+            p.update(low_freq_factor=1.0, high_freq_factor=float(rng.integers(2, 9)))
+    elif kind == "longrope":
+        f = np.round(1 + np.cumsum(rng.uniform(0, 0.8, dim // 2)), 2).tolist()
+        p.update(short_factor=f, long_factor=f, factor=1.0, original_max_position_embeddings=original)
+    elif kind == "proportional":
+        p["partial_rotary_factor"] = float(rng.choice([0.25, 0.5, 0.75]))
+    return p
+
+
+def draw_rope(rng):
+    dim, output = int(rng.choice([32, 64, 80, 96, 128])), str(rng.choice(["cos", "sin", "cos", "sin", "inv_freq"]))
+    p = {"head_dim": dim, "rope_theta": base_of(rng), **scaling(rng, dim)}
+    if output != "inv_freq":
+        p.update(num_positions=int(rng.integers(16, 600)), layout=str(rng.choice(["half", "interleaved", "half_unduplicated"])))
+        if rng.random() < 0.5:
+            p["offset"] = abs(offset_of(rng))
+    return "rope", p, output
+
+
+def draw_grid(rng):
+    h, w = (int(v) for v in rng.integers(3, 17, 2))
+    if rng.random() < 0.4:
+        return "rope_2d", {"head_dim": int(rng.choice([16, 32, 64])), "height": max(h, 4), "width": max(w, 4), "layout": str(rng.choice(["half", "interleaved"])),
+                           "axis_order": str(rng.choice(["h_first", "w_first"])), "rope_theta": float(rng.choice([100, 10000, 1000]))}, str(rng.choice(["cos", "sin"]))
+    if rng.random() < 0.15:
+        return "sinusoidal_3d", {"sizes": [int(v) for v in rng.integers(3, 7, 3)], "embed_dim": int(rng.choice([24, 36, 48])),
+                                 "layout": str(rng.choice(["split", "interleaved"])), "temperature": base_of(rng)}, "table"
+    p = {"height": h, "width": w, "embed_dim": int(rng.choice([16, 32, 64, 96])), "layout": str(rng.choice(["split", "interleaved", "blocks"])),
+         "flip_sin_to_cos": bool(rng.integers(2)), "axis_order": str(rng.choice(["h_first", "w_first"])), "temperature": base_of(rng)}
+    if rng.random() < 0.3:
+        p["cls_token"] = True
+    if rng.random() < 0.3:
+        p.update(base_size=int(rng.integers(4, 33)), interpolation_scale=float(rng.choice([1, 2, 0.5])))
+    return "sinusoidal_2d", p, "table"
+
+
+def draw_bias(rng):
+    heads, kind = int(rng.integers(8, 65)), rng.integers(4)
+    most = {} if rng.random() < 0.7 else {"alibi_bias_max": float(rng.integers(4, 17))}
+    if kind == 0:
+        return "alibi_slopes", {"num_heads": heads, **most}, "slopes"
+    form = str(rng.choice(["key_position", "mpt", "causal_relative", "symmetric"]))
+    return "alibi", {"num_heads": heads, "form": form, "key_length": int(rng.integers(8, 64)), **most}, "bias"
+
+
+def draw_relative(rng):
+    d, kind = 2 * int(rng.integers(4, 40)), str(rng.choice(["causal", "symmetric", "bi"]))
+    p = {"embedding_dim": d, "attn_type": kind, "layout": str(rng.choice(["split", "interleaved"])), "max_period": base_of(rng)}
+    p.update({"length": int(rng.integers(8, 90))} if kind == "symmetric" else {"key_length": int(rng.integers(8, 90))})
+    if kind == "bi":
+        p["query_length"] = int(rng.integers(4, p["key_length"]))
+    return "relative_sinusoidal", p, "table"
+
+
+DRAWS = [(draw_sinusoidal, 0.38), (draw_timestep, 0.1), (draw_rope, 0.28), (draw_grid, 0.12), (draw_bias, 0.07), (draw_relative, 0.05)]
+
+
+def bfloat16(a):
+    bits = np.asarray(a, "<f4").view("<u4").astype(np.uint64)
+    return (((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) << 16).astype("<u4").view("<f4")
+
+
+def draw(rng):
+    """(words, table, encoding, params, output, undo): noise is normal or uniform, up to 1e-3 of the largest magnitude."""
+    make = DRAWS[rng.choice(len(DRAWS), p=[w for _, w in DRAWS])][0]
+    encoding, params, output = make(rng)
+    table = encode(encoding, {**params, "dtype": "float64"})[output]
+    dtype, noise, turned = str(rng.choice(["float32", "float32", "float32", "float64", "float16", "bfloat16"])), 0.0, False
+    if rng.random() < 0.35:
+        noise = float(rng.choice([1e-3, 1e-4, 1e-5]))
+        size = noise * np.abs(table).max()
+        table = table + (rng.uniform(-size, size, table.shape) if rng.random() < 0.5 else rng.normal(0, size / 3, table.shape))
+    table = bfloat16(table) if dtype == "bfloat16" else table.astype(dtype)
+    if table.ndim == 2 and rng.random() < 0.25:
+        table, turned = table.T, True
+    return (f"{encoding}.{output} {query(params)[:230]} dtype={dtype} noise={noise:g}{' transposed' if turned else ''}", table, encoding,
+            params, output, (lambda a: a.T) if turned else (lambda a: a))
+
+
+# ---- tables that are nothing ----
+
+def nothing(rng):
+    """Random and smooth tables; none of them is an encoding."""
+    r, c = int(rng.integers(8, 300)), int(rng.choice([1, 2, 4, 8, 16, 32, 64, 128]))
+    kinds = ["normal", "uniform", "walk", "sums", "sorted", "constant", "ramp", "learned", "decay", "polynomial", "vector", "steps", "integers", "one wave"]
+    kind = kinds[rng.integers(len(kinds))]
+    t = np.arange(r)[:, None] / r
+    if kind == "normal":
+        a = rng.normal(0, rng.choice([0.02, 1.0]), (r, c))
+    elif kind == "uniform":
+        a = rng.uniform(-1, 1, (r, c))
+    elif kind == "walk":
+        a = np.cumsum(rng.normal(0, 0.1, (r, c)), 0)
+    elif kind == "sums":        # three slow waves a column, no ladder
+        a = sum(rng.normal(0, 1, c) * np.sin(2 * np.pi * (rng.uniform(0.2, 6, c) * t + rng.random(c))) for _ in range(3))
+    elif kind == "sorted":
+        a = np.sort(rng.normal(0, 1, (r, c)), 0)
+    elif kind == "constant":
+        a = np.broadcast_to(rng.normal(0, 1, c if rng.random() < 0.5 else 1), (r, c)).copy()
+    elif kind == "ramp":
+        a = rng.normal(0, 1, c) * t + rng.normal(0, 1, c)
+    elif kind == "learned":     # neighbours alike, some directions strong
+        a = np.cumsum(rng.normal(0, 0.02, (r, c)), 0) @ rng.normal(0, 1, (c, c)) / np.sqrt(c) + rng.normal(0, 0.02, (r, c))
+    elif kind == "decay":
+        a = np.exp(-t * rng.uniform(0.5, 8, c)) * rng.normal(0, 1, c)
+    elif kind == "polynomial":
+        a = rng.normal(0, 1, c) * t**2 + rng.normal(0, 1, c) * t**3
+    elif kind == "vector":      # one axis
+        a = rng.choice([np.sort(rng.random(r))[::-1], rng.normal(0, 1, r), np.linspace(1, 0, r), 1 / np.arange(1, r + 1), np.cumsum(rng.normal(0, 1, r))], axis=0)
+    elif kind == "steps":
+        a = (rng.random((r, c)) < 0.5).astype(float)
+    elif kind == "integers":
+        a = rng.integers(-100, 100, (r, c)).astype(float)
+    else:                       # pure waves whose frequencies are no ladder, of their own phases and sizes
+        a = rng.uniform(0.5, 2, c) * np.sin(rng.uniform(0.05, 3, c) * np.arange(r)[:, None] + rng.uniform(0, 6, c))
+    return kind, a.astype(rng.choice(["float32", "float64"]))
