@@ -165,7 +165,7 @@ static void put_units(pe_words *w, const grid *g, const pe_reading *r)
     if (r[0].first == 1 && r[1].first == 1)
         return;
     const double h = r[0].first * (double)g->size[0], v = r[1].first * (double)g->size[1];
-    const double error = 1e-5 + r[0].first_error * (double)g->size[0] / h;
+    const double error = 1e-5 + 8 * g->s->grain / g->s->scale + r[0].first_error * (double)g->size[0] / h;
     if (fabs(h - v) <= 2 * error * h) { /* both axes reach the same size */
         const double base = pe_nice(h, error * h), whole = rint(base);
         if (fabs(base - whole) <= error * h && whole >= 1) {

@@ -8,6 +8,8 @@
 #include "core/elementary.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FIT_ROWS = 2048, SAMPLE = 48 };
@@ -383,6 +385,19 @@ static void settle_scale(sinusoid *f, double log_first, double error)
     f->scale = fabs(first - 1) <= f->scale_error + 3e-7 ? 1 : pe_nice(first, f->scale_error);
 }
 
+/* The amplitude of the pairs that turn, whose roundings are as often up as down; `sure` of it: n values. */
+static double amplitude_of(const pairs *q, const pe_wave *wave)
+{
+    double sum = 0, n = 0;
+    for (size_t i = 0; i < q->p.pairs; i++)
+        if (fabs(wave[i].w) * (double)q->n > 2 * pe_two_pi.hi)
+            sum += wave[i].amplitude, n++;
+    if (!n)
+        return q->amplitude;
+    const double a = sum / n, d = (double)q->v->cols, error = 4 * q->s->grain / sqrt(n * (double)q->n) + 1e-7 * a;
+    return fabs(a - 1) < 1e-3 ? 1 : fabs(a * sqrt(d) - 1) * a < error + 1e-5 * a ? 1 / sqrt(d) : pe_nice(a, error);
+}
+
 /* Waves of one reading of the pairs: first column the sine, or the cosine. */
 static void try_regular(const pairs *q, const pe_wave *wave, bool flip)
 {
@@ -437,6 +452,8 @@ static void try_regular(const pairs *q, const pe_wave *wave, bool flip)
     /* steps that are not 1: moments of a finer or coarser clock */
     const double first = f.scale;
     const int direction = f.direction;
+    if (near_whole(t, 0.05) && !near_whole(first, 1e-4))
+        return;
     f.scale = 1, f.direction = 0;
     for (size_t r = 0; r < rows; r++)
         f.t[r] = pe_nice((t + direction * (double)r) * first, 1e-6 * first);
@@ -500,9 +517,9 @@ static void try_irregular(const pairs *q, bool flip)
     if (!step_of(angle, rows, n, pe_max(20 * q->s->grain / q->amplitude, 1e-6), sums, &f.step))
         return;
     rungs(0, f.step, n, w);
-    double weight = 0, slope = 0;
+    double weight = 0, slope = 0, worst = 0;
     for (int pass = 0; pass < 2; pass++) {
-        weight = slope = 0;
+        weight = slope = worst = 0;
         for (size_t r = 0; r < rows; r++) {
             for (size_t i = 0; i < n; i++)
                 one[i] = angle[i * rows + r];
@@ -511,6 +528,7 @@ static void try_irregular(const pairs *q, bool flip)
             const double left = decode(one, w, n, &f.t[r]);
             if (left > 0.2)
                 return;
+            worst = pe_max(worst, left);
             for (size_t i = 1; i < n; i++) { /* what the angles say of the step: a = t exp(-g i) */
                 const double part = -f.t[r] * w[i] * (double)i;
                 slope += part * pe_wrap(one[i] - w[i] * f.t[r]);
@@ -526,7 +544,7 @@ static void try_irregular(const pairs *q, bool flip)
     double spare = 0;
     for (size_t r = 0; r < rows; r++)
         if (!q->skip[r])
-            f.t[r] = near_whole(f.t[r], 0.02) ? rint(f.t[r]) : pe_nice(f.t[r], 1e-5 * pe_max(1e-3, fabs(f.t[r])));
+            f.t[r] = near_whole(f.t[r], 4 * worst + 1e-6) ? rint(f.t[r]) : pe_nice(f.t[r], 4 * worst + 1e-9);
     for (size_t r = 0; r < rows; r++) /* rows of zeros: a position that no other row has */
         if (!q->skip[r] && f.t[r] == spare)
             spare++, r = (size_t)-1;
@@ -557,6 +575,8 @@ static void try_pairing(pairs *q, const pairing *p, double bias)
         regular = wave[i].known;
         q->s->status = pe_pace_add(&q->s->pace, (int64_t)q->n * 40);
     }
+    if (regular && q->bias == 0)
+        q->amplitude = amplitude_of(q, wave);
     for (int flip = 0; flip < 2 && !q->s->status && !pe_exact_found(q->s); flip++) {
         if (regular)
             try_regular(q, wave, flip);
