@@ -175,10 +175,16 @@ static void keep(pe_search *s, const pe_words *w, const posenc_request *r, const
     } else {
         s->nfound++;
     }
+    const char *query = posenc_strdup(s->arena, w->text, w->n); /* the caller may write on */
+    if (!query) {
+        s->status = PE_BUSY;
+        s->nfound -= at + 1 == s->nfound;
+        return;
+    }
     posenc_match *m = &s->found[at];
     *m = (posenc_match){ .encoding = r->encoding->name,
                          .output = t->name,
-                         .query = w->text,
+                         .query = query,
                          .transposed = v->transposed,
                          .largest = largest,
                          .rms = rms };
@@ -378,16 +384,18 @@ static posenc_status look(pe_search *s, double tolerance)
 
 /* ---- order ---- */
 
-/* Of matches within noise of the best, the one of the shortest request; and so on. */
+/* Of matches within noise of the best, the one of the shortest request; and so on. Of n elements the noise is known to
+ * about 1 / sqrt(2 n) of itself. */
 static void order(pe_search *s)
 {
+    const double noise = 1 + 2 / sqrt((double)posenc_tensor_count(s->table));
     for (size_t i = 0; i < s->nfound; i++) {
         double best = INFINITY;
         for (size_t k = i; k < s->nfound; k++)
             best = pe_min(best, s->found[k].rms);
         size_t first = s->nfound;
         for (size_t k = i; k < s->nfound; k++)
-            if (s->found[k].rms <= 1.05 * best + s->grain / 16 &&
+            if (s->found[k].rms <= noise * best + s->grain / 16 &&
                 (first == s->nfound || strlen(s->found[k].query) < strlen(s->found[first].query)))
                 first = k;
         const posenc_match m = s->found[first];

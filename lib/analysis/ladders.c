@@ -472,8 +472,8 @@ static void longrope(const ladder *l)
     }
 }
 
-void pe_rope_kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, pe_rope_emit *emit,
-                   void *user)
+static void kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, pe_rope_emit *emit,
+                  void *user, bool lists)
 {
     ladder l = { .s = s,
                  .w = w,
@@ -492,8 +492,14 @@ void pe_rope_kinds(pe_search *s, const double *w, const double *sigma, size_t n,
     if (proportional(&l) && pe_best(s) < INFINITY)
         return;
     scaled(&l);
-    if (!(pe_best(s) < INFINITY))
+    if (lists && !(pe_best(s) < INFINITY))
         longrope(&l);
+}
+
+void pe_rope_kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, pe_rope_emit *emit,
+                   void *user)
+{
+    kinds(s, w, sigma, n, attention, emit, user, true);
 }
 
 /* ---- the frequencies themselves ---- */
@@ -536,7 +542,17 @@ void pe_find_inv_freq(pe_search *s, const double *x, size_t n)
     s->allowed = allowed;
     if (pe_best(s) < INFINITY)
         return;
-    /* noise: only a plain ladder that starts from 1 is plain enough */
+    /* a little noise: a base and a band of known shape, still far more numbers than parameters */
+    for (double noise = 1e-6; noise < 1e-4 && n >= 12 && !s->status; noise *= 10) {
+        for (size_t i = 0; i < n; i++)
+            sigma[i] = noise * s->scale;
+        s->allowed = 5 * noise * s->scale;
+        kinds(s, x, sigma, n, 0, emit_bare, s, false);
+        s->allowed = allowed;
+        if (pe_best(s) < INFINITY)
+            return;
+    }
+    /* more: only a plain ladder that starts from 1 is plain enough */
     for (size_t i = 0; i < n; i++)
         sigma[i] = s->allowed / 6;
     if (fabs(x[0] - 1) > s->allowed)

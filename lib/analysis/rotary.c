@@ -284,7 +284,7 @@ static void emit(void *user, pe_words *w)
 /* ---- the finder ---- */
 
 /* The step of the ladder of the fast columns: the longest beginning that holds one. */
-static size_t fast_ladder(const rotary *q, pe_rungs *rung)
+static size_t fast_ladder(const rotary *q, pe_rungs *rung, size_t *all)
 {
     double *w = q->w, *sigma = q->sigma;
     size_t known = 0;
@@ -292,6 +292,7 @@ static size_t fast_ladder(const rotary *q, pe_rungs *rung)
         known++;
     for (size_t i = 0; i < known; i++)
         w[i] = q->wave[i].w, sigma[i] = q->wave[i].error + 1e-13;
+    *all = known;
     for (size_t k = known; k >= 2; k--) {
         bool fine = pe_rungs_fit(w, sigma, 0, k, rung);
         for (size_t i = 0; i < k && fine; i++) {
@@ -306,10 +307,10 @@ static size_t fast_ladder(const rotary *q, pe_rungs *rung)
     return known ? 1 : 0;
 }
 
-static void try_kind(rotary *q, size_t ladder, const pe_rungs *rung)
+static void try_kind(rotary *q, size_t ladder, size_t known, const pe_rungs *rung)
 {
     enum { USED = 12 };
-    size_t use[USED], nuse = ladder < USED ? ladder : USED;
+    size_t use[USED], nuse = known < USED ? known : USED;
     double *w = pe_scratch(q->s, q->n, sizeof *w), first = 0;
     if (!w || q->s->status)
         return;
@@ -323,8 +324,10 @@ static void try_kind(rotary *q, size_t ladder, const pe_rungs *rung)
     }
     for (size_t i = 0; i < q->n; i++)
         w[i] = pe_exp(log_first - step * (double)i);
+    for (size_t i = ladder; i < known; i++) /* beyond the ladder: as measured */
+        w[i] = q->wave[i].w;
     for (size_t k = 0; k < nuse; k++)
-        use[k] = k * ladder / nuse;
+        use[k] = k * known / nuse;
     if (first_position(q, w, use, nuse, q->sine, &first) > 0.02)
         return;
     for (size_t r = 0; r < q->v->rows; r++)
@@ -348,7 +351,7 @@ static void try_kind(rotary *q, size_t ladder, const pe_rungs *rung)
         const double guess = i < 2 || i < ladder                  ? w[i]
                              : q->w[i - 1] > 0 && q->w[i - 2] > 0 ? q->w[i - 1] * (q->w[i - 1] / q->w[i - 2])
                                                                   : 0;
-        double most = i < ladder ? 1.05 * w[i] + 1e-3 : 1.02 * q->w[i - 1];
+        double most = i < known ? 1.05 * w[i] + 1e-3 : 1.02 * q->w[i - 1];
         /* the plain ladder first, then what goes on from the two before */
         if (residual(q, i, w[i], 1, NULL, NULL) <=
             (4 * q->noise * q->noise + 16 * q->s->grain * q->s->grain) * (double)q->rows) {
@@ -377,7 +380,7 @@ void pe_find_rotary(pe_search *s, const pe_view *v, bool regular)
     else
         return;
     pe_rungs rung;
-    const size_t ladder = known && !s->status ? fast_ladder(&q, &rung) : 0;
+    const size_t ladder = known && !s->status ? fast_ladder(&q, &rung, &known) : 0;
     double *amplitudes = ladder ? pe_scratch(s, ladder, sizeof *amplitudes) : NULL;
     if (!amplitudes)
         return;
@@ -387,6 +390,6 @@ void pe_find_rotary(pe_search *s, const pe_view *v, bool regular)
     for (int sine = 0; sine < 2 && !s->status && !pe_exact_found(s); sine++) {
         q.sine = sine;
         q.amplitude = fabs(amplitude - 1) < 2e-4 ? 1 : amplitude;
-        try_kind(&q, ladder, &rung);
+        try_kind(&q, ladder, length && !regular ? ladder : known, &rung);
     }
 }

@@ -243,6 +243,8 @@ def scaling(rng, dim):
 def draw_rope(rng):
     dim, output = int(rng.choice([32, 64, 80, 96, 128])), str(rng.choice(["cos", "sin", "cos", "sin", "inv_freq"]))
     p = {"head_dim": dim, "rope_theta": base_of(rng), **scaling(rng, dim)}
+    if p["rope_type"] == "longrope" and output == "inv_freq":       # any list is that of some divisors
+        output = "cos"
     if output != "inv_freq":
         p.update(num_positions=int(rng.integers(16, 600)), layout=str(rng.choice(["half", "interleaved", "half_unduplicated"])))
         if rng.random() < 0.5:
