@@ -105,7 +105,7 @@ static void lag_sum(const double *s, const double *c, size_t n, size_t lag, cons
     *re = a, *im = b, *weight = q;
 }
 
-pe_wave pe_wave_pair(const double *s, const double *c, size_t n, const bool *skip)
+pe_wave pe_wave_pair(const double *s, const double *c, size_t n, const bool *skip, double grain)
 {
     pe_wave out = { 0 };
     double re, im, weight;
@@ -166,7 +166,10 @@ pe_wave pe_wave_pair(const double *s, const double *c, size_t n, const bool *ski
     }
     out.known = amplitude > 0 && spread > 0;
     out.w = w, out.phase = phase, out.amplitude = amplitude;
-    out.error = spread > 0 ? sqrt(left / count / spread) + 1e-16 : 0;
+    if (out.known) {
+        const double least = grain / amplitude;
+        out.error = sqrt(pe_max(left / pe_max(count - 2, 1), least * least) / spread) + 1e-16;
+    }
     return out;
 }
 
@@ -251,7 +254,7 @@ pe_wave pe_wave_column(const double *x, size_t n, double allowed, double grain)
             break;
     }
     f = fit_column(x, n, w, grain);
-    if (!(f.residual <= allowed))
+    if (!(f.residual <= allowed && f.residual <= 0.2 * sqrt(f.a * f.a + f.b * f.b)))
         return out;
     out.known = true;
     out.w = w;

@@ -25,8 +25,9 @@ typedef struct pe_wave {
     bool known;   /* the column determines w */
 } pe_wave;
 
-/* Of pairs: z[r] = c[r] + i s[r]. Known when every step turns by the same angle; rows with skip[r] are left out. */
-pe_wave pe_wave_pair(const double *s, const double *c, size_t n, const bool *skip);
+/* Of pairs: z[r] = c[r] + i s[r]. Known when every step turns by the same angle; rows with skip[r] are left out.
+ * grain: what values are rounded by at least. */
+pe_wave pe_wave_pair(const double *s, const double *c, size_t n, const bool *skip, double grain);
 /* Of one column, by least squares over growing windows; not known where it turns too little or is no wave to within
  * `allowed`. grain: what values are rounded by at least. */
 pe_wave pe_wave_column(const double *x, size_t n, double allowed, double grain);

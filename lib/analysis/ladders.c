@@ -152,7 +152,7 @@ static bool plain(const ladder *l)
 static bool proportional(const ladder *l)
 {
     size_t turning = l->n;
-    while (turning > 0 && l->w[turning - 1] <= 3 * l->sigma[turning - 1] + 1e-12)
+    while (turning > 0 && l->w[turning - 1] <= 6 * l->sigma[turning - 1] + 1e-12)
         turning--;
     if (turning == l->n || turning < 2)
         return false;
@@ -438,6 +438,11 @@ static bool divisors(const ladder *l, double theta, double *f)
 {
     size_t nice = 0, falls = 0, bad = 0;
     for (size_t i = 0; i < l->n; i++) {
+        if (l->sigma[i] > 0.05 * l->w[i]) { /* too slow to tell: as the one before */
+            f[i] = i ? f[i - 1] : 1;
+            nice++;
+            continue;
+        }
         const double v = pe_pow(theta, -(double)i / (double)l->n) / l->w[i];
         if (!(v > 0.9 && v < 1000))
             return false;
@@ -454,9 +459,6 @@ static bool divisors(const ladder *l, double theta, double *f)
 static void longrope(const ladder *l)
 {
     double *f = pe_scratch(l->s, l->n, sizeof *f);
-    for (size_t i = 0; i < l->n; i++)
-        if (!(l->w[i] > 0))
-            return;
     for (int64_t k = -3; k < 90 * 6 && f && !l->s->status && !(pe_best(l->s) < INFINITY); k++) {
         const double theta = k < 0 ? (double[]){ 500000, 1000000, 10000 }[k + 3]
                                    : (double)(10 + k % 90) * pe_decimal(1, (int)(k / 90));

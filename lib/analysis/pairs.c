@@ -468,22 +468,21 @@ static bool step_of(const double *angle, size_t rows, size_t n, double floor_ang
     enum { W, X, Y, XX, XY, NSUMS };
     memset(sums, 0, rows * NSUMS * sizeof *sums);
     double *last = sums + rows * NSUMS; /* (rows) the angle before, unwrapped */
-    memset(last, 0, rows * sizeof *last);
+    double *at = last + rows;           /* (rows) its rung */
     double g = 0;
     bool known = false;
     for (size_t i = n; i-- > 0;) {
         for (size_t r = 0; r < rows; r++) {
             double a = angle[i * rows + r], *s = sums + r * NSUMS;
-            if (a == 0 && last[r] == 0)
+            if (!known && fabs(a) > 1) /* it may have gone round */
                 continue;
-            if (last[r] != 0 && known) {
-                const double want = last[r] * pe_exp(g);
-                if (fabs(want) > 1)
-                    a = want + pe_wrap(a - want);
+            if (known && s[W] > 0) {
+                const double want = last[r] * pe_exp(g * (at[r] - (double)i));
+                a = fabs(want) > 1 ? want + pe_wrap(a - want) : a;
             }
-            if (fabs(a) < floor_angle || (last[r] != 0 && (a > 0) != (last[r] > 0)))
+            if (fabs(a) < floor_angle || (s[W] > 0 && (a > 0) != (last[r] > 0)) || (known && !(s[W] > 0)))
                 continue;
-            last[r] = a;
+            last[r] = a, at[r] = (double)i;
             const double weight = a * a, x = (double)i, y = pe_log(fabs(a));
             s[W] += weight, s[X] += weight * x, s[Y] += weight * y, s[XX] += weight * x * x, s[XY] += weight * x * y;
         }
@@ -507,7 +506,7 @@ static void try_irregular(const pairs *q, bool flip)
     const size_t n = q->p.pairs, rows = q->n;
     if (n < 3 || rows != q->v->rows)
         return;
-    double *angle = pe_scratch(q->s, n * rows, sizeof *angle), *sums = pe_scratch(q->s, 6 * rows, sizeof *sums);
+    double *angle = pe_scratch(q->s, n * rows, sizeof *angle), *sums = pe_scratch(q->s, 7 * rows, sizeof *sums);
     double *w = pe_scratch(q->s, 2 * n, sizeof *w), *one = w + n;
     sinusoid f = { .flip = flip, .scale = 1, .t = pe_scratch(q->s, rows, sizeof *f.t) };
     if (!angle || !sums || !w || !f.t)
@@ -571,7 +570,7 @@ static void try_pairing(pairs *q, const pairing *p, double bias)
         return;
     bool regular = true;
     for (size_t i = 0; i < p->pairs && regular && !q->s->status; i++) {
-        wave[i] = pe_wave_pair(q->a + i * q->n, q->b + i * q->n, q->n, q->skip);
+        wave[i] = pe_wave_pair(q->a + i * q->n, q->b + i * q->n, q->n, q->skip, q->s->grain / 4);
         regular = wave[i].known;
         q->s->status = pe_pace_add(&q->s->pace, (int64_t)q->n * 40);
     }
