@@ -419,6 +419,21 @@ static void try_turn(const grid *g, size_t dim, const turn *o)
     pe_try(g->s, &w);
 }
 
+/* Whether columns repeat as a layout has them: 0 half, 1 interleaved, 2 half of each axis; 3, 4: no column does. */
+static bool repeats(const grid *g, size_t form)
+{
+    const size_t cols = g->v->cols, half = cols / 2, apart = form == 0 ? half : form == 1 ? 1 : half / 2;
+    const size_t stride = g->v->rows > 32 ? g->v->rows / 32 : 1;
+    for (size_t r = 0; r < g->v->rows && form < 3; r += stride)
+        for (size_t i = 0; i < half; i++) {
+            const size_t c = form == 0 ? i : form == 1 ? 2 * i : i < half / 2 ? i : i + half / 2;
+            const double *x = g->v->x + r * cols + c;
+            if (fabs(x[0] - x[apart]) > 2 * g->s->allowed)
+                return false;
+        }
+    return true;
+}
+
 static void try_rotary(const grid *g)
 {
     static const char *const presets[] = { "qwen2_vl", "pixtral",     "gemma4", "llama4",
@@ -439,7 +454,9 @@ static void try_rotary(const grid *g)
         first[0] = first[0] > 0 ? first[0] : first[1] * (double)g->size[1] / (double)g->size[0];
         first[1] = first[1] > 0 ? first[1] : first[0] * (double)g->size[0] / (double)g->size[1];
         for (size_t p = 0; p < 8; p++)
-            for (size_t f = once ? 3 : 0; f < (once ? 5 : 3); f++)
+            for (size_t f = once ? 3 : 0; f < (once ? 5 : 3); f++) {
+                if (!repeats(g, f))
+                    continue;
                 for (int order = 0; order < 2; order++)
                     for (int fitted = 0; fitted < (theta > 0 ? 3 : 1); fitted++)
                         for (size_t k = 0; k < (p == 4 && !fitted ? 3 : 1) && !pe_exact_found(g->s) && !g->s->status; k++) {
@@ -451,6 +468,7 @@ static void try_rotary(const grid *g)
                             if (fitted < 2 || o.reference[0] >= 1)
                                 try_turn(g, dim, &o);
                         }
+            }
     }
 }
 

@@ -18,6 +18,7 @@ typedef struct ladder {
     const double *w, *sigma;
     size_t n;
     double attention;
+    bool lists; /* longrope's lists of divisors are welcome */
     pe_rope_emit *emit;
     void *user;
     double theta, theta_error; /* relative */
@@ -137,11 +138,12 @@ static bool plain(const ladder *l)
     const double first = pe_exp(rung.log_first), factor = 1 / first;
     const double nice = pe_nice(factor, (4 * rung.first_error + 1e-6) * factor);
     const size_t n = pe_bases(pe_exp(rung.step * (double)l->n), rung.step_error * (double)l->n, base);
-    if (l->attention == 0 && pe_digits(nice) > 4) /* bare numbers that fall evenly are no proof */
+    /* bare numbers that fall evenly are no proof: both must be numbers that people type */
+    if (l->attention == 0 && pe_digits(nice) + pe_digits(base[0]) > (l->lists ? 10 : 4))
         return false;
     for (size_t k = 0; k < n && !pe_exact_found(l->s); k++) {
         emit_plain(l, base[k], 1 / nice);
-        if (nice != factor && !pe_exact_found(l->s))
+        if (nice != factor && l->attention > 0 && !pe_exact_found(l->s))
             emit_plain(l, base[k], first);
     }
     return true;
@@ -359,6 +361,8 @@ static void llama3(const ladder *l, double factor)
             for (size_t h = 0; h < 3 && !pe_exact_found(l->s); h++)
                 emit_llama3(l, factor, lengths[i], low, highs[h]);
         }
+        if (pe_best(l->s) < INFINITY) /* another low would be the same table */
+            return;
     }
 }
 
@@ -421,7 +425,7 @@ static void scaled(ladder *l)
     if (low >= 3 || (low == 2 && l->attention > 0)) {
         const size_t n = pe_bases(pe_exp(step * (double)l->n), error * (double)l->n, base);
         for (size_t k = 0; k < n && !pe_exact_found(l->s) && !l->s->status; k++)
-            if (base[k] > 1)
+            if (base[k] > 1 && !(k && pe_digits(base[0]) <= 3 && pe_best(l->s) < INFINITY))
                 try_theta(l, base[k]);
     }
     /* a band that begins with the first pair leaves no ladder to read */
@@ -482,6 +486,7 @@ static void kinds(pe_search *s, const double *w, const double *sigma, size_t n, 
                  .sigma = sigma,
                  .n = n,
                  .attention = attention,
+                 .lists = lists,
                  .emit = emit,
                  .user = user,
                  .down = pe_scratch(s, n, sizeof *l.down),

@@ -513,7 +513,12 @@ static void try_irregular(const pairs *q, bool flip)
         return;
     for (size_t i = 0; i < n * rows; i++)
         angle[i] = q->skip[i % rows] ? 0 : flip ? pe_atan2(q->b[i], q->a[i]) : pe_atan2(q->a[i], q->b[i]);
-    if (!step_of(angle, rows, n, pe_max(20 * q->s->grain / q->amplitude, 1e-6), sums, &f.step))
+    /* some of the rows tell the step */
+    const size_t some = rows < SAMPLE ? rows : SAMPLE;
+    double *few = pe_scratch(q->s, n * some, sizeof *few);
+    for (size_t i = 0; few && i < n * some; i++)
+        few[i] = angle[i / some * rows + i % some * rows / some];
+    if (!few || !step_of(few, some, n, pe_max(20 * q->s->grain / q->amplitude, 1e-6), sums, &f.step))
         return;
     rungs(0, f.step, n, w);
     double weight = 0, slope = 0, worst = 0;
