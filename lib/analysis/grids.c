@@ -399,7 +399,8 @@ typedef struct turn {
     double reference[2]; /* 0: none */
 } turn;
 
-static void try_turn(const grid *g, size_t dim, const turn *o)
+/* True: it is this one, and what is left is rounding. */
+static bool try_turn(const grid *g, size_t dim, const turn *o)
 {
     pe_words w = pe_words_begin(g->s, "rope_2d");
     pe_words_text(&w, "preset", o->preset);
@@ -416,7 +417,11 @@ static void try_turn(const grid *g, size_t dim, const turn *o)
         pe_words_reals(&w, "ref_feat_shape", o->reference, 2);
     if (!strcmp(o->preset, "timm") && o->theta > 0)
         pe_words_flag(&w, "in_pixels", false);
+    if (!pe_try(g->s, &w) || pe_exact_found(g->s))
+        return false;
+    pe_words_text(&w, "compute_dtype", "float64"); /* presets work in float32 */
     pe_try(g->s, &w);
+    return pe_best(g->s) <= 1e-5 * g->s->scale;
 }
 
 /* Whether columns repeat as a layout has them: 0 half, 1 interleaved, 2 half of each axis; 3, 4: no column does. */
@@ -465,8 +470,8 @@ static void try_rotary(const grid *g)
                             for (size_t i = 0; i < 2 && fitted == 2; i++)
                                 o.reference[i] = pe_nice(first[i] * (double)g->size[i],
                                                          2e-3 * first[i] * (double)g->size[i]);
-                            if (fitted < 2 || o.reference[0] >= 1)
-                                try_turn(g, dim, &o);
+                            if ((fitted < 2 || o.reference[0] >= 1) && try_turn(g, dim, &o))
+                                return;
                         }
             }
     }
@@ -476,11 +481,8 @@ static void try_rotary(const grid *g)
 
 static void try_grid(grid *g)
 {
-    if (!assign(g)) {
-        if (g->naxes == 2 && g->s->table->rank == 3)
-            try_frames(g);
+    if (!assign(g))
         return;
-    }
     try_sinusoids(g);
     if (!pe_exact_found(g->s) && g->naxes == 2 && !(pe_best(g->s) < INFINITY))
         try_rotary(g);
@@ -502,6 +504,8 @@ void pe_find_grids(pe_search *s, const pe_view *v)
             points *= g.size[k];
         if (points == v->rows && g.naxes > 1)
             try_grid(&g);
+        if (points == v->rows && g.naxes == 2 && !(pe_best(s) < INFINITY))
+            try_frames(&g);
     }
     while (g.extra < v->rows / 2) {
         double most = 0;

@@ -418,6 +418,8 @@ static void find(pe_search *s)
         pe_find_indices(s);
     else if (s->table->rank > 2)
         pe_find_coordinates(s);
+    if (!pe_exact_found(s))
+        pe_find_bands(s);
     for (size_t i = 0; i < s->nviews && !s->status && !s->whole; i++) {
         const pe_view *v = &s->view[i];
         if (v->rows < 2)

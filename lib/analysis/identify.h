@@ -72,6 +72,7 @@ void pe_find_biases(pe_search *s, const pe_view *v);               /* alibi */
 void pe_find_grids(pe_search *s, const pe_view *v);                /* sinusoidal_2d, sinusoidal_3d, rope_2d */
 void pe_find_indices(pe_search *s);                                /* buckets and windows */
 void pe_find_coordinates(pe_search *s);                            /* coordinates of windows, sandwich */
+void pe_find_bands(pe_search *s);                                  /* fourier_grid */
 
 /* What regular rows of pairs say, without a request. */
 typedef struct pe_reading {
