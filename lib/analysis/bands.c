@@ -71,7 +71,7 @@ void pe_find_bands(pe_search *s)
             try_bands(s, true, linear, most, NULL, 0);
         /* places 0, 1, ... or shifted by a part of one, perhaps to the scale of another grid: the first band, of
          * frequency 1, turns by the step from row to row */
-        pe_wave wave[2] = { { 0 }, { 0 } };
+        pe_wave wave[2];
         double *x = pe_scratch(s, (size_t)t->shape[0], sizeof *x);
         if (!x)
             return;
