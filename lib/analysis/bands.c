@@ -39,23 +39,28 @@ static double at(const pe_search *s, int64_t y, int64_t band)
     return s->view[0].x[y * t->shape[1] * 2 * t->shape[3] + band];
 }
 
-/* The whole max_res whose last band gives the column of places -1 .. 1. */
-static double fastest(pe_search *s, bool sine)
+/* The whole max_res whose bands give the column of places -1 .. 1. */
+static double fastest(pe_search *s, bool sine, bool linear)
 {
-    const int64_t rows = s->table->shape[0], last = s->table->shape[3] - 1;
+    enum { ROWS = 32 };
+    const int64_t rows = s->table->shape[0], last = s->table->shape[3] - 1, look[] = { last, 1, last / 2 };
     double best = INFINITY, found = 0;
-    for (int64_t m = 2; m <= 4096; m++) {
+    for (int64_t m = 2; m <= 4096 && !s->status; m++) {
         double sum = 0;
-        for (int64_t y = 0; y < rows && y < 32 && sum < best; y++) {
-            double c, v;
-            pe_cis((rows > 1 ? 2 * (double)y / (double)(rows - 1) - 1 : 0) * pe_pi.hi * (double)m / 2, &c, &v);
-            const double off = at(s, y, last) - (sine ? v : c);
-            sum += off * off;
+        for (int64_t k = 0; k < 3 && sum < best; k++) {
+            const double part = (double)look[k] / (double)last, end = (double)m / 2;
+            const double band = pe_pi.hi * (linear ? 1 + part * (end - 1) : pe_pow(end, part));
+            for (int64_t y = 0; y < rows && y < ROWS && sum < best; y++) {
+                double c, v;
+                pe_cis((2 * (double)y / (double)(rows - 1) - 1) * band, &c, &v);
+                const double off = at(s, y, look[k]) - (sine ? v : c);
+                sum += off * off;
+            }
         }
         if (sum < best - 1e-9)
             best = sum, found = (double)m;
+        s->status = pe_pace_add(&s->pace, 2000);
     }
-    s->status = s->status ? s->status : pe_pace_add(&s->pace, 4096 * 32 * 40);
     return found;
 }
 
@@ -66,9 +71,8 @@ void pe_find_bands(pe_search *s)
         return;
     const int64_t bands = t->shape[3];
     for (int sine = 0; sine < 2 && !s->status && !pe_exact_found(s); sine++) {
-        const double most = fastest(s, sine);
-        for (int linear = 0; linear < 2 && most > 0; linear++)
-            try_bands(s, true, linear, most, NULL, 0);
+        for (int linear = 0; linear < 2; linear++)
+            try_bands(s, true, linear, fastest(s, sine, linear), NULL, 0);
         /* places 0, 1, ... or shifted by a part of one, perhaps to the scale of another grid: the first band, of
          * frequency 1, turns by the step from row to row */
         pe_wave wave[2];
