@@ -513,6 +513,42 @@ posenc_status posenc_identify(const posenc_tensor *table, double tolerance, pose
  * "largest","rms","params"}]}, malloc'ed; NULL: no memory. */
 char *posenc_identification_json(const posenc_identification *r);
 
+/* A known way to get a table wrong. */
+typedef struct posenc_mistake {
+    const char *name;    /* one word: "halves_swapped"; all are listed at posenc_compare */
+    char detail[120];    /* a sentence of what was done, with its numbers */
+    double largest, rms; /* what is left of the difference when the same is done to the answer */
+} posenc_mistake;
+
+typedef struct posenc_comparison { /* lives in the arena that it was made in */
+    const char *output;            /* of the request, that was compared */
+    int64_t rows, columns;         /* of the table: its last axis against the others */
+    int64_t answer_rows, answer_columns;
+    bool same_sides; /* these are equal; otherwise only `mistake` is set */
+    int64_t ndiffering, first,
+        worst; /* elements that differ; the first, and the one that differs most, as flat indices; -1 */
+    double largest_absolute, largest_relative; /* relative to the answer, where that is not 0 */
+    double largest_ulp, rms;                   /* in neighbours of the request's dtype */
+    const double *row, *column;                /* (rows), (columns) the largest difference in each */
+    const posenc_mistake *mistake;             /* the one that leaves least first; none where none explains the difference */
+    size_t nmistakes;                          /* 0 .. 4 */
+} posenc_comparison;
+
+/* A table against a resolved request. `output`: which tensor; NULL: the one of the table's sides. A mistake is named when it
+ * leaves less than a tenth of the difference and at most 0.006 of the largest magnitude:
+ *   transposed halves_swapped sin_cos_exchanged split_for_interleaved interleaved_for_split layout sign_flipped
+ *   rows_reversed columns_reversed columns_padded columns_cut off_by_one exponent base scale_left_out scale_twice scaled
+ *   attention_factor_left_out attention_factor_twice rope_scaling_left_out rope_type rounded precision precision_of_angles
+ *   short_angles axis_order form odd_dim normalize direction other_output
+ * Errors, limits, polling: as posenc_identify; INVALID also for an output that is not there. */
+posenc_status posenc_compare(const posenc_tensor *table, const posenc_request *r, const char *output, posenc_arena *a,
+                             posenc_comparison *out, posenc_context *ctx, posenc_error *err);
+/* {"output","rows","columns","answer_rows","answer_columns","same_sides","equal","differing","largest_absolute",
+ * "largest_relative","largest_ulp","rms","first":[row,column],"worst","by_row","by_column","mistake" (a name or null),
+ * "mistakes":[{"mistake","detail","largest","rms"}]}; those from "equal" to "by_column" only with same_sides. malloc'ed;
+ * NULL: no memory. */
+char *posenc_comparison_json(const posenc_comparison *r);
+
 #ifdef __cplusplus
 }
 #endif

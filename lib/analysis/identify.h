@@ -36,24 +36,29 @@ typedef struct pe_search {
     size_t nfound;
 } pe_search;
 
+/* The table checked and read, with `more` bytes of scratch counted against the context's limit. Closed on every path. */
+posenc_status pe_search_open(pe_search *s, const posenc_tensor *table, double tolerance, uint64_t more, posenc_context *ctx,
+                             posenc_error *err);
+void pe_search_close(pe_search *s);
+
 /* A request being written: "name=value&name=value". */
-typedef struct pe_words {
+typedef struct pe_draft {
     pe_search *search;
     const char *encoding;
     char *text; /* in the arena */
     size_t n, cap;
-} pe_words;
-pe_words pe_words_begin(pe_search *s, const char *encoding);
-void pe_words_int(pe_words *w, const char *name, int64_t v);
-void pe_words_real(pe_words *w, const char *name, double v);
-void pe_words_reals(pe_words *w, const char *name, const double *v, size_t n);
-void pe_words_text(pe_words *w, const char *name, const char *v);
-void pe_words_flag(pe_words *w, const char *name, bool v);
+} pe_draft;
+pe_draft pe_draft_begin(pe_search *s, const char *encoding);
+void pe_draft_int(pe_draft *w, const char *name, int64_t v);
+void pe_draft_real(pe_draft *w, const char *name, double v);
+void pe_draft_reals(pe_draft *w, const char *name, const double *v, size_t n);
+void pe_draft_text(pe_draft *w, const char *name, const char *v);
+void pe_draft_flag(pe_draft *w, const char *name, bool v);
 /* Whole consecutive numbers as num_positions and offset; others as the list `name`. */
-void pe_words_positions(pe_words *w, const char *name, const double *t, size_t n);
+void pe_draft_positions(pe_draft *w, const char *name, const double *t, size_t n);
 
 /* Computes the request and keeps it where it gives a view of the table. True: it does. */
-bool pe_try(pe_search *s, const pe_words *w);
+bool pe_try(pe_search *s, const pe_draft *w);
 /* The largest difference of the best match so far; infinite where there is none. */
 double pe_best(const pe_search *s);
 /* Whether a match is right to the last bits, so that looking on is of no use. */
@@ -90,7 +95,7 @@ size_t pe_bases(double base, double relative, double out[3]);
 
 /* How rotary frequencies may have come about: calls `emit` with each request begun and its words of the rope type written;
  * the rest is the caller's. `sigma`: absolute errors. `attention`: the amplitude of the waves, 0: not known. */
-typedef void pe_rope_emit(void *user, pe_words *w);
+typedef void pe_rope_emit(void *user, pe_draft *w);
 void pe_rope_kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, pe_rope_emit *emit,
                    void *user);
 
