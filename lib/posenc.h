@@ -22,7 +22,8 @@
  * The library opens no file and no socket, starts no thread, prints nothing. Little-endian hosts only.
  *
  * Contents: 1 statuses and errors  2 tensors  3 arenas  4 parameters  5 graphs  6 encodings  7 requests
- *           8 one call  9 containers  10 words about the tables  11 model configurations  13 identify and compare */
+ *           8 one call  9 containers  10 words about the tables  11 model configurations  12 reports
+ *           13 identify and compare */
 #ifndef POSENC_H
 #define POSENC_H
 
@@ -160,8 +161,18 @@ size_t posenc_arena_used(const posenc_arena *a);
 
 /* What a client may type is a table of rows; the values live in a struct that the rows point into.
  * The same rows drive queries, JSON, protobuf, the command line, the digest and the documentation. */
-typedef enum posenc_kind { PE_T_INT, PE_T_REAL, PE_T_REALS, PE_T_BOOL, PE_T_ENUM, PE_T_TEXT, PE_T_TENSOR } posenc_kind;
-/* C types of the kinds: int64_t, double, posenc_reals, bool, int, const char *, posenc_tensor */
+typedef enum posenc_kind {
+    PE_T_INT,
+    PE_T_REAL,
+    PE_T_REALS,
+    PE_T_BOOL,
+    PE_T_ENUM,
+    PE_T_TEXT,
+    PE_T_TENSOR,
+    PE_T_WORDS
+} posenc_kind;
+/* C types of the kinds: int64_t, double, posenc_reals, bool, int, const char *, posenc_tensor, uint64_t.
+ * Words: a set of an enum's words, bit i for word i; typed as a list in any order, an array of strings in JSON. */
 
 typedef uint64_t posenc_given; /* bit i: the client supplied row i; the first member of every params struct */
 
@@ -180,7 +191,7 @@ enum {
 
 typedef struct posenc_param { /* one row */
     const char *name, *doc;
-    const char *const *names; /* enum rows: the words, NULL-terminated; text rows: names[0] is the pattern */
+    const char *const *names; /* enum and words rows: the words, NULL-terminated; text rows: names[0] is the pattern */
     double def, min, max;     /* of the value, of each element (reals), of the length (text); exact below 2^53.
                                  min == max == 0: unbounded (real, reals) */
     uint64_t when;            /* bit v: the row applies to word v of the selector, which has at most 64; 0: always */
@@ -212,6 +223,8 @@ posenc_status posenc_set_int(const posenc_table *t, const posenc_param *row, voi
 posenc_status posenc_set_real(const posenc_table *t, const posenc_param *row, void *params, double v, posenc_error *err);
 posenc_status posenc_set_bool(const posenc_table *t, const posenc_param *row, void *params, bool v, posenc_error *err);
 posenc_status posenc_set_enum(const posenc_table *t, const posenc_param *row, void *params, int v, posenc_error *err);
+posenc_status posenc_set_words(const posenc_table *t, const posenc_param *row, void *params, uint64_t set,
+                               posenc_error *err);
 /* Folds -0 in v to 0 in place: they are one number. */
 posenc_status posenc_set_reals(const posenc_table *t, const posenc_param *row, void *params, double *v, size_t n,
                                posenc_error *err);
@@ -245,11 +258,32 @@ const char *posenc_graph_id(const posenc_graph *g); /* "sha256-<hex>" of the con
 
 /* ---- 6. encodings -------------------------------------------------------------------------------------------- */
 
+/* extension, media type, one tensor only, whether the length follows from shapes alone */
+#define POSENC_FORMATS(X)                               \
+    X(json, "application/json", 0, 0)                   \
+    X(npy, "application/x-npy", 1, 1)                   \
+    X(npz, "application/x-npz", 0, 1)                   \
+    X(safetensors, "application/vnd.safetensors", 0, 1) \
+    X(bin, "application/octet-stream", 1, 1)            \
+    X(csv, "text/csv", 1, 0)                            \
+    X(png, "image/png", 1, 0)                           \
+    X(svg, "image/svg+xml", 1, 0)
+
+typedef enum posenc_format {
+#define X(name, media, single, sized) PE_##name,
+    POSENC_FORMATS(X)
+#undef X
+        PE_NFORMATS
+} posenc_format;
+
 typedef enum posenc_input { PE_NO_INPUT, PE_GRAPH } posenc_input;
 
 typedef struct posenc_request posenc_request;
 typedef struct posenc_result posenc_result;
 typedef struct posenc_context posenc_context;
+typedef struct posenc_origin posenc_origin;
+typedef struct posenc_selection posenc_selection;
+typedef struct posenc_document posenc_document;
 
 typedef struct posenc_output {
     const char *name, *shape, *doc; /* shape in words: "[num_nodes, k]" */
@@ -276,6 +310,9 @@ typedef struct posenc_encoding {
     posenc_status (*shape)(const posenc_request *r, posenc_result *out, posenc_error *err); /* exact, before computing */
     void (*cost)(const posenc_request *r, posenc_cost *out);
     posenc_status (*compute)(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err);
+    /* of reports (section 12): the result in words or as a picture, instead of containers of tensors; otherwise NULL */
+    posenc_status (*write)(posenc_format f, const posenc_origin *origin, const posenc_result *result,
+                           const posenc_selection *sel, posenc_document *out, posenc_error *err);
 } posenc_encoding;
 
 size_t posenc_encodings(void);                                              /* how many there are */
@@ -308,6 +345,7 @@ struct posenc_request {
     void *params;        /* the encoding's struct */
     posenc_common common;
     const posenc_graph *graph; /* input PE_GRAPH */
+    posenc_request *of;        /* of reports: the request whose table is looked at; NULL: the table is a parameter */
     /* filled in by posenc_resolve: */
     posenc_result shape; /* tensors with data NULL */
     posenc_cost cost;
@@ -361,22 +399,6 @@ void posenc_answer_fini(posenc_answer *a);
 
 /* ---- 9. containers ------------------------------------------------------------------------------------------- */
 
-/* extension, media type, one tensor only, whether the length follows from shapes alone */
-#define POSENC_FORMATS(X)                               \
-    X(json, "application/json", 0, 0)                   \
-    X(npy, "application/x-npy", 1, 1)                   \
-    X(npz, "application/x-npz", 0, 1)                   \
-    X(safetensors, "application/vnd.safetensors", 0, 1) \
-    X(bin, "application/octet-stream", 1, 1)            \
-    X(csv, "text/csv", 1, 0)
-
-typedef enum posenc_format {
-#define X(name, media, single, sized) PE_##name,
-    POSENC_FORMATS(X)
-#undef X
-        PE_NFORMATS
-} posenc_format;
-
 const char *posenc_format_name(posenc_format f);
 const char *posenc_format_media(posenc_format f);
 bool posenc_format_single(posenc_format f);
@@ -386,21 +408,22 @@ bool posenc_format_named(const char *extension, posenc_format *out);
 typedef enum posenc_json_data { PE_JSON_NESTED, PE_JSON_FLAT, PE_JSON_BASE64 } posenc_json_data;
 
 /* Which part of a result is written. Zeroed: all of it. */
-typedef struct posenc_selection {
+struct posenc_selection {
     uint32_t tensors; /* bit i: tensor i; 0: all */
     bool rows;        /* slice the first axis of each selected tensor: row_begin .. row_end - 1 */
     int64_t row_begin, row_end;
     posenc_json_data data;
     int64_t json_limit; /* elements that nested or flat JSON may hold; 0: 65536 */
     int64_t csv_limit;  /* elements that CSV may hold; 0: 1048576 */
-} posenc_selection;
+    int64_t plot_limit; /* elements that a heat map may show; 0: 16777216 */
+};
 
 /* Where a result came from: what containers say about it. Borrowed. */
-typedef struct posenc_origin {
+struct posenc_origin {
     const posenc_encoding *encoding;
     const char *digest; /* hex */
     const char *params_json;
-} posenc_origin;
+};
 
 typedef struct posenc_piece {
     const void *data; /* NULL where the result has no data yet */
@@ -408,13 +431,13 @@ typedef struct posenc_piece {
 } posenc_piece;
 
 /* A container as a list of pieces: own bytes (headers, text, checksums) and the result's own tensors, not copied. */
-typedef struct posenc_document {
+struct posenc_document {
     posenc_piece *piece;
     size_t npieces;
     uint64_t size;     /* of all pieces */
     uint64_t own_size; /* bytes held beside the tensors */
     void *own;
-} posenc_document;
+};
 
 /* Makes the container. For sized formats (npy npz safetensors bin) tensors may have data NULL: the sizes are then
  * right and the contents are not there. Errors: a single-tensor format with several tensors selected (names the
@@ -486,6 +509,33 @@ posenc_status posenc_resolved_request(const posenc_resolved *q, posenc_arena *a,
 /* {"model_type","requests":[{"layer_type","layers","encoding","params","needs","note"}],"defaults_used","warnings"},
  * malloc'ed; NULL: no memory. */
 char *posenc_resolution_json(const posenc_resolution *r);
+
+/* ---- 12. reports ---------------------------------------------------------------------------------------------- */
+
+/* What a table is like. A report is a request as any other - parameters, digest, result - whose table is that of an
+ * encoding's request, r->of, or a tensor of its own parameter `table`. Names are set as ever (posenc_request_set, _json,
+ * _tensors): rows of the report first, then those of the encoding and its graph; no name is in both. posenc_resolve resolves
+ * both; posenc_write gives json, png or svg. The table of an encoding is computed in float64 unless dtype says otherwise,
+ * and all numbers from that table, in float64.
+ *
+ * `analysis`: `what` chooses among
+ *   norms frequencies similarity shift direction uniqueness resolution subspace base decay spectrum attention_probe
+ * json is {"report","revision","digest","warnings","params","about","analysis":{what:{field: value, ...}}}; a field that has
+ * no value is null. The fields, their units and the formulas: posenc_describe of the report, lib/analysis/ANALYSIS.md. */
+size_t posenc_reports(void);
+const posenc_encoding *posenc_report_at(size_t i);
+const posenc_encoding *posenc_report_named(const char *name); /* NULL: none */
+/* What there is to know of it, as JSON, malloc'ed: posenc_describe and, of each `what`, title, definition, which tables it
+ * applies to, and its fields with unit, shape and meaning. NULL: no memory. */
+char *posenc_describe_report(const posenc_encoding *report);
+/* Starts the request of a report. `encoding`: whose table; NULL: the parameter `table` is. NOT_FOUND, BUSY. */
+posenc_status posenc_report_init(posenc_request *r, const char *report, const char *encoding, posenc_arena *a,
+                                 posenc_error *err);
+
+/* One call: the analysis of an encoding's table as json, png or svg. `query` has the parameters of both; `ctx` may be NULL.
+ */
+posenc_status posenc_analyze(const char *encoding, const char *query, const posenc_edges *edges, posenc_format f,
+                             posenc_document *out, posenc_context *ctx, posenc_error *err);
 
 /* ---- 13. identify and compare ---------------------------------------------------------------------------------- */
 

@@ -4,7 +4,9 @@
  *     local.c   order -> result, in process    remote.c  order -> the same bytes from a server
  *     show.c    what people read               output.c  what programs read
  *     watch.c   Ctrl-C, deadline, progress     json.c    reads JSON in place
- *     resolve.c a model's configuration        crew.c    threads that compute */
+ *     resolve.c a model's configuration        crew.c    threads that compute
+ *     analyze.c what a table is like */
+#include "analyze.h"
 #include "crew.h"
 #include "json.h"
 #include "local.h"
@@ -28,7 +30,7 @@ typedef struct job {
     posenc_error *err;
 } job;
 
-static bool is_binary(posenc_format f) { return f != PE_json && f != PE_csv; }
+static bool is_binary(posenc_format f) { return f != PE_json && f != PE_csv && f != PE_svg; }
 
 /* On a terminal people get a summary, unless they say how they want the numbers. */
 static bool wants_summary(const order *o)
@@ -50,7 +52,7 @@ static int refuse_terminal(const job *j)
 static int require_graph(const job *j)
 {
     const order *o = &j->order;
-    const posenc_encoding *e = posenc_encoding_named(o->encoding);
+    const posenc_encoding *e = o->encoding ? posenc_encoding_named(o->encoding) : NULL;
     bool given = o->graph || o->ninputs;
     for (size_t i = 0; i < o->nparams; i++)
         given |= !strcmp(o->params[i].name, "graph");
@@ -272,6 +274,8 @@ static int run(job *j)
     int rc;
     if (o->what == HELP && o->encoding)
         return describe(j, true);
+    if (o->what == ANALYZE && o->help)
+        return analyze_help(o, &j->watch, j->err);
     switch (o->what) {
     case HELP: show_usage(); return DONE;
     case VERSION: puts("posenc " POSENC_VERSION); return DONE;
@@ -280,6 +284,7 @@ static int run(job *j)
     case EXAMPLE_GRAPH: return example_graph(j);
     case RESOLVE: rc = refuse_terminal(j); return rc ? rc : resolve_run(o, j->arena, &j->watch, &j->context, j->err);
     case ENCODE:
+    case ANALYZE:
     case EXPLAIN: break;
     }
     if (o->help)
@@ -291,6 +296,8 @@ static int run(job *j)
         rc = exit_code(input_read(o, j->arena, &j->input, j->err));
     if (rc)
         return rc;
+    if (o->what == ANALYZE)
+        return analyze_run(o, &j->input, j->arena, &j->watch, &j->context, j->err);
     return o->what == EXPLAIN ? explain(j) : o->url ? encode_there(j) : encode_here(j);
 }
 

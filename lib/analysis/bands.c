@@ -12,21 +12,21 @@ static void try_bands(pe_search *s, bool pixels, bool linear, double value, cons
 {
     const posenc_tensor *t = s->table;
     for (int single = 0; single < 2 && !pe_exact_found(s); single++) {
-        pe_draft w = pe_draft_begin(s, "fourier_grid");
-        pe_draft_int(&w, "height", t->shape[0]);
-        pe_draft_int(&w, "width", t->shape[1]);
-        pe_draft_int(&w, "num_bands", t->shape[3]);
+        pe_guess w = pe_guess_begin(s, "fourier_grid");
+        pe_guess_int(&w, "height", t->shape[0]);
+        pe_guess_int(&w, "width", t->shape[1]);
+        pe_guess_int(&w, "num_bands", t->shape[3]);
         if (linear)
-            pe_draft_flag(&w, "linear_bands", true);
+            pe_guess_flag(&w, "linear_bands", true);
         if (!pixels)
-            pe_draft_flag(&w, "in_pixels", false);
-        pe_draft_real(&w, pixels ? "max_res" : "temperature", value);
+            pe_guess_flag(&w, "in_pixels", false);
+        pe_guess_real(&w, pixels ? "max_res" : "temperature", value);
         if (reference)
-            pe_draft_reals(&w, "ref_feat_shape", reference, 2);
+            pe_guess_reals(&w, "ref_feat_shape", reference, 2);
         if (offset != 0)
-            pe_draft_real(&w, "grid_offset", offset);
+            pe_guess_real(&w, "grid_offset", offset);
         if (single)
-            pe_draft_text(&w, "compute_dtype", "float32");
+            pe_guess_text(&w, "compute_dtype", "float32");
         if (!pe_try(s, &w))
             return;
     }

@@ -8,13 +8,13 @@
 
 static const char *const slope_types[] = { NULL, "bfloat16", "float32", "float16" };
 
-static void put_heads(pe_draft *w, size_t heads, double most, const char *type)
+static void put_heads(pe_guess *w, size_t heads, double most, const char *type)
 {
-    pe_draft_int(w, "num_heads", (int64_t)heads);
+    pe_guess_int(w, "num_heads", (int64_t)heads);
     if (most != 8)
-        pe_draft_real(w, "alibi_bias_max", most);
+        pe_guess_real(w, "alibi_bias_max", most);
     if (type)
-        pe_draft_text(w, "slope_dtype", type);
+        pe_guess_text(w, "slope_dtype", type);
 }
 
 /* alibi_bias_max of the first slope: 2^(-max / k), k the largest power of two up to the heads. */
@@ -36,7 +36,7 @@ void pe_find_slopes(pe_search *s, const double *x, size_t n)
         for (size_t i = 0; i < 4 && !pe_exact_found(s) && most[k] >= 0.001 && most[k] <= 1000; i++) {
             if (pe_digits(most[k]) > 4 || (k && most[k] == 8))
                 continue;
-            pe_draft w = pe_draft_begin(s, "alibi_slopes");
+            pe_guess w = pe_guess_begin(s, "alibi_slopes");
             put_heads(&w, n, most[k], slope_types[i]);
             pe_try(s, &w);
         }
@@ -47,13 +47,13 @@ void pe_find_slopes(pe_search *s, const double *x, size_t n)
 static void try_bias(pe_search *s, size_t heads, size_t queries, size_t keys, const char *form, double most,
                      const char *type)
 {
-    pe_draft w = pe_draft_begin(s, "alibi");
+    pe_guess w = pe_guess_begin(s, "alibi");
     put_heads(&w, heads, most, type);
     if (form)
-        pe_draft_text(&w, "form", form);
-    pe_draft_int(&w, "key_length", (int64_t)keys);
+        pe_guess_text(&w, "form", form);
+    pe_guess_int(&w, "key_length", (int64_t)keys);
     if (queries && queries != keys)
-        pe_draft_int(&w, "query_length", (int64_t)queries);
+        pe_guess_int(&w, "query_length", (int64_t)queries);
     pe_try(s, &w);
 }
 

@@ -347,9 +347,9 @@ static void shift_positions(comparing *c)
             double *moved = pe_scratch(&c->s, l->n, sizeof *moved);
             for (size_t j = 0; moved && j < l->n; j++)
                 moved[j] = l->v[j] + k;
-            pe_draft w = pe_draft_begin(&c->s, c->r->encoding->name);
+            pe_guess w = pe_guess_begin(&c->s, c->r->encoding->name);
             if (moved)
-                pe_draft_reals(&w, "", moved, l->n);
+                pe_guess_reals(&w, "", moved, l->n);
             if (w.text)
                 try_change(c, "off_by_one", detail, NULL, lists[i], w.text + 1);
         }

@@ -147,20 +147,20 @@ static bool axis_view(const grid *g, size_t axis, const size_t *list, size_t n, 
 
 static const char *const layouts[] = { NULL, "interleaved", "blocks" };
 
-static void put_ladder(pe_draft *w, double temperature, double shift, const pe_reading *r, size_t layout)
+static void put_ladder(pe_guess *w, double temperature, double shift, const pe_reading *r, size_t layout)
 {
     if (layouts[layout])
-        pe_draft_text(w, "layout", layouts[layout]);
+        pe_guess_text(w, "layout", layouts[layout]);
     if (r->flip)
-        pe_draft_flag(w, "flip_sin_to_cos", true);
+        pe_guess_flag(w, "flip_sin_to_cos", true);
     if (temperature != 10000)
-        pe_draft_real(w, "temperature", temperature);
+        pe_guess_real(w, "temperature", temperature);
     if (shift != 0)
-        pe_draft_real(w, "downscale_freq_shift", shift);
+        pe_guess_real(w, "downscale_freq_shift", shift);
 }
 
 /* Coordinates of another unit than one a point. */
-static void put_units(pe_draft *w, const grid *g, const pe_reading *r)
+static void put_units(pe_guess *w, const grid *g, const pe_reading *r)
 {
     if (r[0].first == 1 && r[1].first == 1)
         return;
@@ -169,74 +169,74 @@ static void put_units(pe_draft *w, const grid *g, const pe_reading *r)
     if (fabs(h - v) <= 2 * error * h) { /* both axes reach the same size */
         const double base = pe_nice(h, error * h), whole = rint(base);
         if (fabs(base - whole) <= error * h && whole >= 1) {
-            pe_draft_int(w, "base_size", (int64_t)whole);
+            pe_guess_int(w, "base_size", (int64_t)whole);
         } else {
-            pe_draft_int(w, "base_size", (int64_t)g->size[0]);
-            pe_draft_real(w, "interpolation_scale", pe_nice((double)g->size[0] / h, error));
+            pe_guess_int(w, "base_size", (int64_t)g->size[0]);
+            pe_guess_real(w, "interpolation_scale", pe_nice((double)g->size[0] / h, error));
         }
         return;
     }
     if (fabs(r[0].first - r[1].first) <= 1e-4 * r[0].first)
-        pe_draft_real(w, "interpolation_scale", pe_nice(1 / r[0].first, 1e-4 / r[0].first));
+        pe_guess_real(w, "interpolation_scale", pe_nice(1 / r[0].first, 1e-4 / r[0].first));
 }
 
 static void try_2d(const grid *g, const pe_reading *r, const char *odd, double temperature, double shift, size_t layout,
                    bool columns_first, int single)
 {
-    pe_draft w = pe_draft_begin(g->s, "sinusoidal_2d");
-    pe_draft_int(&w, "embed_dim", (int64_t)g->v->cols);
-    pe_draft_int(&w, "height", (int64_t)g->size[0]);
-    pe_draft_int(&w, "width", (int64_t)g->size[1]);
+    pe_guess w = pe_guess_begin(g->s, "sinusoidal_2d");
+    pe_guess_int(&w, "embed_dim", (int64_t)g->v->cols);
+    pe_guess_int(&w, "height", (int64_t)g->size[0]);
+    pe_guess_int(&w, "width", (int64_t)g->size[1]);
     put_ladder(&w, temperature, shift, r, layout);
     put_units(&w, g, r);
     if (columns_first)
-        pe_draft_text(&w, "axis_order", "w_first");
+        pe_guess_text(&w, "axis_order", "w_first");
     if (odd)
-        pe_draft_text(&w, "odd_dim", odd);
+        pe_guess_text(&w, "odd_dim", odd);
     if (g->extra) {
-        pe_draft_flag(&w, "cls_token", true);
+        pe_guess_flag(&w, "cls_token", true);
         if (g->extra != 1)
-            pe_draft_int(&w, "extra_tokens", (int64_t)g->extra);
+            pe_guess_int(&w, "extra_tokens", (int64_t)g->extra);
     }
     if (single)
-        pe_draft_text(&w, single == 1 ? "compute_dtype" : "grid_dtype", "float32");
+        pe_guess_text(&w, single == 1 ? "compute_dtype" : "grid_dtype", "float32");
     pe_try(g->s, &w);
 }
 
 static void try_sizes(const grid *g, const pe_reading *r, const char *odd, double temperature, double shift, size_t layout)
 {
-    pe_draft w = pe_draft_begin(g->s, "sinusoidal_3d");
+    pe_guess w = pe_guess_begin(g->s, "sinusoidal_3d");
     double sizes[MOST_AXES];
     for (size_t k = 0; k < g->naxes; k++)
         sizes[k] = (double)g->size[k];
-    pe_draft_int(&w, "embed_dim", (int64_t)g->v->cols);
-    pe_draft_reals(&w, "sizes", sizes, g->naxes);
+    pe_guess_int(&w, "embed_dim", (int64_t)g->v->cols);
+    pe_guess_reals(&w, "sizes", sizes, g->naxes);
     put_ladder(&w, temperature, shift, r, layout);
     if (odd)
-        pe_draft_text(&w, "odd_dim", odd);
+        pe_guess_text(&w, "odd_dim", odd);
     pe_try(g->s, &w);
 }
 
 /* DETR: channels before rows and columns, places from 1, mostly normalised to 0 .. 2 pi. */
 static void try_detr(const grid *g, const pe_reading *r, double base)
 {
-    pe_draft w = pe_draft_begin(g->s, "detr_sine");
-    pe_draft_int(&w, "num_pos_feats", (int64_t)g->v->cols / 2);
-    pe_draft_int(&w, "height", (int64_t)g->size[0]);
-    pe_draft_int(&w, "width", (int64_t)g->size[1]);
+    pe_guess w = pe_guess_begin(g->s, "detr_sine");
+    pe_guess_int(&w, "num_pos_feats", (int64_t)g->v->cols / 2);
+    pe_guess_int(&w, "height", (int64_t)g->size[0]);
+    pe_guess_int(&w, "width", (int64_t)g->size[1]);
     if (base != 10000)
-        pe_draft_real(&w, "temperature", base);
+        pe_guess_real(&w, "temperature", base);
     if (r[0].first != 1) {
         const double scale = r[0].first * (double)g->size[0], offset = pe_nice(r[0].t - 1, 1e-4);
-        pe_draft_flag(&w, "normalize", true);
+        pe_guess_flag(&w, "normalize", true);
         if (fabs(scale - pe_two_pi.hi) > 1e-4)
-            pe_draft_real(&w, "scale", pe_nice(scale, 1e-5 * scale));
+            pe_guess_real(&w, "scale", pe_nice(scale, 1e-5 * scale));
         if (offset != 0)
-            pe_draft_real(&w, "offset", offset);
+            pe_guess_real(&w, "offset", offset);
     }
     pe_try(g->s, &w);
     if (!pe_exact_found(g->s)) {
-        pe_draft_text(&w, "compute_dtype", "float32");
+        pe_guess_text(&w, "compute_dtype", "float32");
         pe_try(g->s, &w);
     }
 }
@@ -244,17 +244,17 @@ static void try_detr(const grid *g, const pe_reading *r, double base)
 /* CogVideoX: a quarter of the channels for the frame, three eighths each for the column and the row. */
 static void try_video(const grid *g, const pe_reading *r, double temperature, size_t width, size_t height)
 {
-    pe_draft w = pe_draft_begin(g->s, "sinusoidal_3d");
+    pe_guess w = pe_guess_begin(g->s, "sinusoidal_3d");
     const double space[] = { (double)width, (double)height };
-    pe_draft_int(&w, "embed_dim", (int64_t)g->v->cols);
-    pe_draft_int(&w, "temporal_size", (int64_t)g->size[0]);
-    pe_draft_reals(&w, "spatial_size", space, 2);
+    pe_guess_int(&w, "embed_dim", (int64_t)g->v->cols);
+    pe_guess_int(&w, "temporal_size", (int64_t)g->size[0]);
+    pe_guess_reals(&w, "spatial_size", space, 2);
     if (temperature != 10000)
-        pe_draft_real(&w, "temperature", temperature);
+        pe_guess_real(&w, "temperature", temperature);
     if (r[0].first != 1)
-        pe_draft_real(&w, "temporal_interpolation_scale", pe_nice(1 / r[0].first, 1e-5 / r[0].first));
+        pe_guess_real(&w, "temporal_interpolation_scale", pe_nice(1 / r[0].first, 1e-5 / r[0].first));
     if (r[1].first != 1)
-        pe_draft_real(&w, "spatial_interpolation_scale", pe_nice(1 / r[1].first, 1e-5 / r[1].first));
+        pe_guess_real(&w, "spatial_interpolation_scale", pe_nice(1 / r[1].first, 1e-5 / r[1].first));
     pe_try(g->s, &w);
 }
 
@@ -402,24 +402,24 @@ typedef struct turn {
 /* True: it is this one, and what is left is rounding. */
 static bool try_turn(const grid *g, size_t dim, const turn *o)
 {
-    pe_draft w = pe_draft_begin(g->s, "rope_2d");
-    pe_draft_text(&w, "preset", o->preset);
-    pe_draft_int(&w, "head_dim", (int64_t)dim);
-    pe_draft_int(&w, "height", (int64_t)g->size[0]);
-    pe_draft_int(&w, "width", (int64_t)g->size[1]);
-    pe_draft_text(&w, "layout", o->layout);
-    pe_draft_text(&w, "axis_order", o->order);
+    pe_guess w = pe_guess_begin(g->s, "rope_2d");
+    pe_guess_text(&w, "preset", o->preset);
+    pe_guess_int(&w, "head_dim", (int64_t)dim);
+    pe_guess_int(&w, "height", (int64_t)g->size[0]);
+    pe_guess_int(&w, "width", (int64_t)g->size[1]);
+    pe_guess_text(&w, "layout", o->layout);
+    pe_guess_text(&w, "axis_order", o->order);
     if (o->normalize)
-        pe_draft_text(&w, "normalize_coords", o->normalize);
+        pe_guess_text(&w, "normalize_coords", o->normalize);
     if (o->theta > 0)
-        pe_draft_real(&w, "rope_theta", o->theta);
+        pe_guess_real(&w, "rope_theta", o->theta);
     if (o->reference[0] > 0)
-        pe_draft_reals(&w, "ref_feat_shape", o->reference, 2);
+        pe_guess_reals(&w, "ref_feat_shape", o->reference, 2);
     if (!strcmp(o->preset, "timm") && o->theta > 0)
-        pe_draft_flag(&w, "in_pixels", false);
+        pe_guess_flag(&w, "in_pixels", false);
     if (!pe_try(g->s, &w) || pe_exact_found(g->s))
         return false;
-    pe_draft_text(&w, "compute_dtype", "float64"); /* presets work in float32 */
+    pe_guess_text(&w, "compute_dtype", "float64"); /* presets work in float32 */
     pe_try(g->s, &w);
     return pe_best(g->s) <= 1e-5 * g->s->scale;
 }

@@ -21,14 +21,14 @@ static const double tolerance_default = 6e-3;
 
 /* ---- requests in words ---- */
 
-pe_draft pe_draft_begin(pe_search *s, const char *encoding)
+pe_guess pe_guess_begin(pe_search *s, const char *encoding)
 {
-    pe_draft w = { .search = s, .encoding = encoding, .cap = 256 };
+    pe_guess w = { .search = s, .encoding = encoding, .cap = 256 };
     w.text = pe_scratch(s, w.cap, 1);
     return w;
 }
 
-static void put(pe_draft *w, const char *s, size_t n)
+static void put(pe_guess *w, const char *s, size_t n)
 {
     if (s && w->text && w->n + n + 1 > w->cap) {
         const size_t cap = 2 * (w->n + n + 1);
@@ -45,7 +45,7 @@ static void put(pe_draft *w, const char *s, size_t n)
     w->text[w->n] = 0;
 }
 
-static void put_name(pe_draft *w, const char *name)
+static void put_name(pe_guess *w, const char *name)
 {
     if (w->n)
         put(w, "&", 1);
@@ -53,29 +53,29 @@ static void put_name(pe_draft *w, const char *name)
     put(w, "=", 1);
 }
 
-static void put_real(pe_draft *w, double v)
+static void put_real(pe_guess *w, double v)
 {
     char text[PE_NUMBER_TEXT];
     posenc_tensor t = { .dtype = PE_float64, .rank = 0, .data = &v };
     put(w, text, pe_number_text(&t, 0, text));
 }
 
-void pe_draft_text(pe_draft *w, const char *name, const char *v)
+void pe_guess_text(pe_guess *w, const char *name, const char *v)
 {
     put_name(w, name);
     put(w, v, strlen(v));
 }
 
-void pe_draft_int(pe_draft *w, const char *name, int64_t v) { pe_draft_text(w, name, posenc_text("%lld", (long long)v).s); }
-void pe_draft_flag(pe_draft *w, const char *name, bool v) { pe_draft_text(w, name, v ? "true" : "false"); }
+void pe_guess_int(pe_guess *w, const char *name, int64_t v) { pe_guess_text(w, name, posenc_text("%lld", (long long)v).s); }
+void pe_guess_flag(pe_guess *w, const char *name, bool v) { pe_guess_text(w, name, v ? "true" : "false"); }
 
-void pe_draft_real(pe_draft *w, const char *name, double v)
+void pe_guess_real(pe_guess *w, const char *name, double v)
 {
     put_name(w, name);
     put_real(w, v);
 }
 
-void pe_draft_reals(pe_draft *w, const char *name, const double *v, size_t n)
+void pe_guess_reals(pe_guess *w, const char *name, const double *v, size_t n)
 {
     put_name(w, name);
     for (size_t i = 0; i < n; i++) {
@@ -85,18 +85,18 @@ void pe_draft_reals(pe_draft *w, const char *name, const double *v, size_t n)
     }
 }
 
-void pe_draft_positions(pe_draft *w, const char *name, const double *t, size_t n)
+void pe_guess_positions(pe_guess *w, const char *name, const double *t, size_t n)
 {
     bool range = t[0] == rint(t[0]) && strcmp(name, "positions") == 0;
     for (size_t i = 1; i < n && range; i++)
         range = t[i] == t[0] + (double)i;
     if (!range) {
-        pe_draft_reals(w, name, t, n);
+        pe_guess_reals(w, name, t, n);
         return;
     }
-    pe_draft_int(w, "num_positions", (int64_t)n);
+    pe_guess_int(w, "num_positions", (int64_t)n);
     if (t[0] != 0)
-        pe_draft_int(w, "offset", (int64_t)t[0]);
+        pe_guess_int(w, "offset", (int64_t)t[0]);
 }
 
 /* ---- trying ---- */
@@ -159,7 +159,7 @@ static void sides(const posenc_tensor *t, size_t *rows, size_t *cols)
     *rows = *cols ? (size_t)posenc_tensor_count(t) / *cols : 0;
 }
 
-static void keep(pe_search *s, const pe_draft *w, const posenc_request *r, const posenc_tensor *t, const pe_view *v,
+static void keep(pe_search *s, const pe_guess *w, const posenc_request *r, const posenc_tensor *t, const pe_view *v,
                  double largest, double rms)
 {
     for (size_t i = 0; i < s->nfound; i++)
@@ -192,7 +192,7 @@ static void keep(pe_search *s, const pe_draft *w, const posenc_request *r, const
 }
 
 /* Holds each output of the computed request against each view of the same sides. */
-static bool hold(pe_search *s, const pe_draft *w, const posenc_request *r, const posenc_result *out)
+static bool hold(pe_search *s, const pe_guess *w, const posenc_request *r, const posenc_result *out)
 {
     bool any = false;
     for (int i = 0; i < out->ntensors && !s->status; i++) {
@@ -224,7 +224,7 @@ static bool fits(const pe_search *s, const posenc_result *shape)
     return false;
 }
 
-bool pe_try(pe_search *s, const pe_draft *w)
+bool pe_try(pe_search *s, const pe_guess *w)
 {
     if (s->status || !w->text)
         return false;

@@ -42,23 +42,23 @@ posenc_status pe_search_open(pe_search *s, const posenc_tensor *table, double to
 void pe_search_close(pe_search *s);
 
 /* A request being written: "name=value&name=value". */
-typedef struct pe_draft {
+typedef struct pe_guess {
     pe_search *search;
     const char *encoding;
     char *text; /* in the arena */
     size_t n, cap;
-} pe_draft;
-pe_draft pe_draft_begin(pe_search *s, const char *encoding);
-void pe_draft_int(pe_draft *w, const char *name, int64_t v);
-void pe_draft_real(pe_draft *w, const char *name, double v);
-void pe_draft_reals(pe_draft *w, const char *name, const double *v, size_t n);
-void pe_draft_text(pe_draft *w, const char *name, const char *v);
-void pe_draft_flag(pe_draft *w, const char *name, bool v);
+} pe_guess;
+pe_guess pe_guess_begin(pe_search *s, const char *encoding);
+void pe_guess_int(pe_guess *w, const char *name, int64_t v);
+void pe_guess_real(pe_guess *w, const char *name, double v);
+void pe_guess_reals(pe_guess *w, const char *name, const double *v, size_t n);
+void pe_guess_text(pe_guess *w, const char *name, const char *v);
+void pe_guess_flag(pe_guess *w, const char *name, bool v);
 /* Whole consecutive numbers as num_positions and offset; others as the list `name`. */
-void pe_draft_positions(pe_draft *w, const char *name, const double *t, size_t n);
+void pe_guess_positions(pe_guess *w, const char *name, const double *t, size_t n);
 
 /* Computes the request and keeps it where it gives a view of the table. True: it does. */
-bool pe_try(pe_search *s, const pe_draft *w);
+bool pe_try(pe_search *s, const pe_guess *w);
 /* The largest difference of the best match so far; infinite where there is none. */
 double pe_best(const pe_search *s);
 /* Whether a match is right to the last bits, so that looking on is of no use. */
@@ -95,7 +95,7 @@ size_t pe_bases(double base, double relative, double out[3]);
 
 /* How rotary frequencies may have come about: calls `emit` with each request begun and its words of the rope type written;
  * the rest is the caller's. `sigma`: absolute errors. `attention`: the amplitude of the waves, 0: not known. */
-typedef void pe_rope_emit(void *user, pe_draft *w);
+typedef void pe_rope_emit(void *user, pe_guess *w);
 void pe_rope_kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, pe_rope_emit *emit,
                    void *user);
 

@@ -28,12 +28,12 @@ static bool follows_distance(const distances *m)
     return true;
 }
 
-static void put_sides(const distances *m, pe_draft *w, int64_t past, int64_t usual)
+static void put_sides(const distances *m, pe_guess *w, int64_t past, int64_t usual)
 {
-    pe_draft_int(w, "query_length", m->queries);
-    pe_draft_int(w, "key_length", m->keys);
+    pe_guess_int(w, "query_length", m->queries);
+    pe_guess_int(w, "key_length", m->keys);
     if (past != usual)
-        pe_draft_int(w, "past_seen_tokens", past);
+        pe_guess_int(w, "past_seen_tokens", past);
 }
 
 /* ln of the ratio of a last to a first distance, between these bounds; the shortest number for the last. */
@@ -79,16 +79,16 @@ static void try_t5(const distances *m, int64_t zero, bool both)
             const double last = last_distance(&ln, (double)h);
             if (!(last > 0))
                 continue;
-            pe_draft w = pe_draft_begin(m->s, "t5_bucket");
+            pe_guess w = pe_guess_begin(m->s, "t5_bucket");
             put_sides(m, &w, zero, m->keys - m->queries);
             if (zero == m->keys - m->queries)
-                pe_draft_int(&w, "past_seen_tokens", zero);
+                pe_guess_int(&w, "past_seen_tokens", zero);
             if (!both)
-                pe_draft_flag(&w, "bidirectional", false);
+                pe_guess_flag(&w, "bidirectional", false);
             if (b * (1 + both) != 32)
-                pe_draft_int(&w, "num_buckets", b * (1 + both));
+                pe_guess_int(&w, "num_buckets", b * (1 + both));
             if (last != 128)
-                pe_draft_real(&w, "max_distance", last);
+                pe_guess_real(&w, "max_distance", last);
             pe_try(m->s, &w);
         }
 }
@@ -102,7 +102,7 @@ static void try_deberta(const distances *m, int64_t zero)
     while (exact < behind && at(m, zero - exact - 1) == (double)exact + 1)
         exact++;
     if (exact == behind) { /* no buckets */
-        pe_draft w = pe_draft_begin(m->s, "deberta_relative");
+        pe_guess w = pe_guess_begin(m->s, "deberta_relative");
         put_sides(m, &w, zero, 0);
         pe_try(m->s, &w);
         return;
@@ -120,12 +120,12 @@ static void try_deberta(const distances *m, int64_t zero)
         const double last = last_distance(&ln, (double)half);
         for (int clamp = 0; clamp < 2 && last > 0 && !pe_exact_found(m->s); clamp++)
             for (double less = 0; less <= 1; less++) {
-                pe_draft w = pe_draft_begin(m->s, "deberta_relative");
+                pe_guess w = pe_guess_begin(m->s, "deberta_relative");
                 put_sides(m, &w, zero, 0);
-                pe_draft_int(&w, "position_buckets", 2 * half);
-                pe_draft_real(&w, "max_relative_positions", last + less);
+                pe_guess_int(&w, "position_buckets", 2 * half);
+                pe_guess_real(&w, "max_relative_positions", last + less);
                 if (clamp)
-                    pe_draft_flag(&w, "clamp", true);
+                    pe_guess_flag(&w, "clamp", true);
                 pe_try(m->s, &w);
             }
     }
@@ -145,22 +145,22 @@ static void try_clipped(const distances *m)
     for (int kind = 0; kind < 2; kind++)
         for (int64_t zero = kind ? 0 : rest; zero >= 0 && zero < m->keys && !pe_exact_found(m->s); zero = m->keys) {
             const double left = at(m, zero), right = pe_max(most - left, 0);
-            pe_draft w = pe_draft_begin(m->s, "shaw_relative_index");
+            pe_guess w = pe_guess_begin(m->s, "shaw_relative_index");
             put_sides(m, &w, 0, 0);
             if (!kind) {
-                pe_draft_real(&w, "max_relative_position", left);
+                pe_guess_real(&w, "max_relative_position", left);
             } else {
-                pe_draft_text(&w, "variant", "wav2vec2_bert");
-                pe_draft_real(&w, "left_max_position_embeddings", left);
-                pe_draft_real(&w, "right_max_position_embeddings", right);
+                pe_guess_text(&w, "variant", "wav2vec2_bert");
+                pe_guess_real(&w, "left_max_position_embeddings", left);
+                pe_guess_real(&w, "right_max_position_embeddings", right);
             }
             pe_try(m->s, &w);
         }
     for (int kind = 0; kind < 2 && !pe_exact_found(m->s); kind++) { /* query - key */
-        pe_draft w = pe_draft_begin(m->s, "shaw_relative_index");
+        pe_guess w = pe_guess_begin(m->s, "shaw_relative_index");
         put_sides(m, &w, 0, 0);
-        pe_draft_text(&w, "variant", kind ? "speecht5" : "bert_relative_key");
-        pe_draft_real(&w, kind ? "max_length" : "max_position_embeddings", at(m, 0) + !kind);
+        pe_guess_text(&w, "variant", kind ? "speecht5" : "bert_relative_key");
+        pe_guess_real(&w, kind ? "max_length" : "max_position_embeddings", at(m, 0) + !kind);
         pe_try(m->s, &w);
     }
 }
@@ -177,10 +177,10 @@ static void try_windows(pe_search *s, int64_t places)
                 continue;
             const double size[] = { (double)h, (double)((places - token) / h) };
             for (size_t k = (size_t)token; k < 3; k++) {
-                pe_draft w = pe_draft_begin(s, names[k]);
-                pe_draft_reals(&w, "window_size", size, 2);
+                pe_guess w = pe_guess_begin(s, names[k]);
+                pe_guess_reals(&w, "window_size", size, 2);
                 if (k)
-                    pe_draft_flag(&w, "class_token", token);
+                    pe_guess_flag(&w, "class_token", token);
                 pe_try(s, &w);
             }
         }
@@ -234,12 +234,12 @@ static void try_coordinates(pe_search *s)
         for (int k = 0; k < 3 && !pe_exact_found(s); k++) {
             if (with && !(trained[0] >= 1 && trained[1] >= 1))
                 return;
-            pe_draft w = pe_draft_begin(s, k ? "timm_relative_log_coords" : "swinv2_relative_coords_table");
-            pe_draft_reals(&w, "window_size", size, 2);
+            pe_guess w = pe_guess_begin(s, k ? "timm_relative_log_coords" : "swinv2_relative_coords_table");
+            pe_guess_reals(&w, "window_size", size, 2);
             if (k)
-                pe_draft_text(&w, "mode", modes[k - 1]);
+                pe_guess_text(&w, "mode", modes[k - 1]);
             if (with)
-                pe_draft_reals(&w, "pretrained_window_size", trained, 2);
+                pe_guess_reals(&w, "pretrained_window_size", trained, 2);
             pe_try(s, &w);
         }
 }
@@ -277,13 +277,13 @@ static void try_sandwich(pe_search *s)
     }
     for (int64_t pairs = low > 1 ? low - 1 : 1; pairs <= low + 1; pairs++)
         for (int both = 0; both < 2 && !pe_exact_found(s); both++) {
-            pe_draft w = pe_draft_begin(s, "sandwich");
-            pe_draft_int(&w, "num_heads", heads);
-            pe_draft_int(&w, "query_length", queries);
-            pe_draft_int(&w, "key_length", keys);
-            pe_draft_int(&w, "hidden_size", 2 * pairs);
+            pe_guess w = pe_guess_begin(s, "sandwich");
+            pe_guess_int(&w, "num_heads", heads);
+            pe_guess_int(&w, "query_length", queries);
+            pe_guess_int(&w, "key_length", keys);
+            pe_guess_int(&w, "hidden_size", 2 * pairs);
             if (both)
-                pe_draft_flag(&w, "bidirectional", true);
+                pe_guess_flag(&w, "bidirectional", true);
             pe_try(s, &w);
         }
 }

@@ -26,22 +26,22 @@ typedef struct ladder {
     double *rung;              /* (n) theta^(-i / n) */
 } ladder;
 
-static pe_draft begin(const ladder *l, const char *type, double theta)
+static pe_guess begin(const ladder *l, const char *type, double theta)
 {
-    pe_draft w = pe_draft_begin(l->s, "rope");
-    pe_draft_int(&w, "head_dim", 2 * (int64_t)l->n);
+    pe_guess w = pe_guess_begin(l->s, "rope");
+    pe_guess_int(&w, "head_dim", 2 * (int64_t)l->n);
     if (theta != 10000)
-        pe_draft_real(&w, "rope_theta", theta);
+        pe_guess_real(&w, "rope_theta", theta);
     if (type)
-        pe_draft_text(&w, "rope_type", type);
+        pe_guess_text(&w, "rope_type", type);
     return w;
 }
 
 /* What yarn derives where nothing is said; a table of another amplitude says so. */
-static void put_attention(const ladder *l, pe_draft *w, double derived)
+static void put_attention(const ladder *l, pe_guess *w, double derived)
 {
     if (l->attention > 0 && fabs(l->attention - derived) > 2e-4 * derived)
-        pe_draft_real(w, "attention_factor", pe_nice(l->attention, 1e-5 * l->attention));
+        pe_guess_real(w, "attention_factor", pe_nice(l->attention, 1e-5 * l->attention));
 }
 
 static double slack(const ladder *l, size_t i) { return 5 * l->sigma[i] + 1e-6 * l->w[i]; }
@@ -74,14 +74,14 @@ static bool from_one(const ladder *l, size_t k, double *step, double *error)
 static void emit_plain(const ladder *l, double theta, double first)
 {
     const bool loud = l->attention > 0 && fabs(l->attention - 1) > 2e-4;
-    pe_draft w = begin(l, loud ? "yarn" : first < 1 ? "linear" : NULL, theta);
+    pe_guess w = begin(l, loud ? "yarn" : first < 1 ? "linear" : NULL, theta);
     if (loud) { /* waves that are larger than 1: yarn with a band that holds every pair */
-        pe_draft_real(&w, "factor", 1);
+        pe_guess_real(&w, "factor", 1);
         put_attention(l, &w, 1);
     } else if (first < 1) {
-        pe_draft_real(&w, "factor", 1 / first);
+        pe_guess_real(&w, "factor", 1 / first);
     } else if (first > 1) {
-        pe_draft_real(&w, "linear_factor", 1 / first);
+        pe_guess_real(&w, "linear_factor", 1 / first);
     }
     l->emit(l->user, &w);
 }
@@ -124,8 +124,8 @@ static bool plain(const ladder *l)
             const double nice = pe_nice(alpha, (4 * error * (double)l->n + 1e-6) * alpha);
             if (!(nice > 1) || pe_digits(nice) > 4)
                 continue;
-            pe_draft w = begin(l, "ntk_alpha", usual[k]);
-            pe_draft_real(&w, "alpha", nice);
+            pe_guess w = begin(l, "ntk_alpha", usual[k]);
+            pe_guess_real(&w, "alpha", nice);
             l->emit(l->user, &w);
         }
         return true;
@@ -171,10 +171,10 @@ static bool proportional(const ladder *l)
         share = ((double)turning + 0.5) / (double)l->n;
     const size_t n = pe_bases(pe_exp(rung.step * (double)l->n), rung.step_error * (double)l->n, base);
     for (size_t k = 0; k < n && !pe_exact_found(l->s); k++) {
-        pe_draft w = begin(l, "proportional", base[k]);
-        pe_draft_real(&w, "partial_rotary_factor", share);
+        pe_guess w = begin(l, "proportional", base[k]);
+        pe_guess_real(&w, "partial_rotary_factor", share);
         if (nice != 1)
-            pe_draft_real(&w, "factor", nice);
+            pe_guess_real(&w, "factor", nice);
         l->emit(l->user, &w);
     }
     return true;
@@ -227,15 +227,15 @@ static line fall(const ladder *l, double depth, bool by_frequency)
 
 static void emit_yarn(const ladder *l, double factor, double original, double fast, double slow, bool truncate)
 {
-    pe_draft w = begin(l, "yarn", l->theta);
-    pe_draft_real(&w, "factor", factor);
-    pe_draft_int(&w, "original_max_position_embeddings", (int64_t)original);
+    pe_guess w = begin(l, "yarn", l->theta);
+    pe_guess_real(&w, "factor", factor);
+    pe_guess_int(&w, "original_max_position_embeddings", (int64_t)original);
     if (fast != 32)
-        pe_draft_real(&w, "beta_fast", fast);
+        pe_guess_real(&w, "beta_fast", fast);
     if (slow != 1)
-        pe_draft_real(&w, "beta_slow", slow);
+        pe_guess_real(&w, "beta_slow", slow);
     if (!truncate)
-        pe_draft_flag(&w, "truncate", false);
+        pe_guess_flag(&w, "truncate", false);
     put_attention(l, &w, 0.1 * pe_log(factor) + 1);
     l->emit(l->user, &w);
 }
@@ -308,13 +308,13 @@ static void emit_llama3(const ladder *l, double factor, double original, double 
 {
     if (!llama3_fits(l, factor, original, low, high))
         return;
-    pe_draft w = begin(l, "llama3", l->theta);
-    pe_draft_real(&w, "factor", factor);
-    pe_draft_int(&w, "original_max_position_embeddings", (int64_t)original);
+    pe_guess w = begin(l, "llama3", l->theta);
+    pe_guess_real(&w, "factor", factor);
+    pe_guess_int(&w, "original_max_position_embeddings", (int64_t)original);
     if (low != 1)
-        pe_draft_real(&w, "low_freq_factor", low);
+        pe_guess_real(&w, "low_freq_factor", low);
     if (high != 4)
-        pe_draft_real(&w, "high_freq_factor", high);
+        pe_guess_real(&w, "high_freq_factor", high);
     l->emit(l->user, &w);
 }
 
@@ -468,11 +468,11 @@ static void longrope(const ladder *l)
                                    : (double)(10 + k % 90) * pe_decimal(1, (int)(k / 90));
         if (!divisors(l, theta, f))
             continue;
-        pe_draft w = begin(l, "longrope", theta);
-        pe_draft_reals(&w, "short_factor", f, l->n);
-        pe_draft_reals(&w, "long_factor", f, l->n);
-        pe_draft_int(&w, "original_max_position_embeddings", 4096);
-        pe_draft_real(&w, "factor", 1);
+        pe_guess w = begin(l, "longrope", theta);
+        pe_guess_reals(&w, "short_factor", f, l->n);
+        pe_guess_reals(&w, "long_factor", f, l->n);
+        pe_guess_int(&w, "original_max_position_embeddings", 4096);
+        pe_guess_real(&w, "factor", 1);
         put_attention(l, &w, 1);
         l->emit(l->user, &w);
     }
@@ -511,17 +511,17 @@ void pe_rope_kinds(pe_search *s, const double *w, const double *sigma, size_t n,
 
 /* ---- the frequencies themselves ---- */
 
-static void emit_bare(void *user, pe_draft *w)
+static void emit_bare(void *user, pe_guess *w)
 {
     pe_search *s = user;
     pe_try(s, w);
     if (!pe_exact_found(s)) {
-        pe_draft single = pe_draft_begin(s, w->encoding);
+        pe_guess single = pe_guess_begin(s, w->encoding);
         if (!single.text || !w->text)
             return;
         single = *w;
         single.cap = w->n + 1; /* the words so far are shared: more of them are written elsewhere */
-        pe_draft_text(&single, "compute_dtype", "float32");
+        pe_guess_text(&single, "compute_dtype", "float32");
         pe_try(s, &single);
     }
 }

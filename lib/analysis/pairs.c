@@ -159,49 +159,49 @@ typedef struct wording {
     const char *compute, *form; /* NULL: the default */
 } wording;
 
-static void put_ladder(pe_draft *w, const sinusoid *f, const wording *o, double default_shift)
+static void put_ladder(pe_guess *w, const sinusoid *f, const wording *o, double default_shift)
 {
     if (o->shift != default_shift)
-        pe_draft_real(w, "downscale_freq_shift", o->shift);
+        pe_guess_real(w, "downscale_freq_shift", o->shift);
     if (o->base != 10000)
-        pe_draft_real(w, "max_period", o->base);
+        pe_guess_real(w, "max_period", o->base);
     if (f->scale != 1)
-        pe_draft_real(w, "scale", f->direction < 0 ? -f->scale : f->scale);
+        pe_guess_real(w, "scale", f->direction < 0 ? -f->scale : f->scale);
     else if (f->direction < 0)
-        pe_draft_text(w, "scale", "-1");
+        pe_guess_text(w, "scale", "-1");
     if (o->compute)
-        pe_draft_text(w, "compute_dtype", o->compute);
+        pe_guess_text(w, "compute_dtype", o->compute);
 }
 
 static bool try_sinusoidal(const pairs *q, const sinusoid *f, const wording *o)
 {
-    pe_draft w = pe_draft_begin(q->s, "sinusoidal");
+    pe_guess w = pe_guess_begin(q->s, "sinusoidal");
     const size_t rows = q->v->rows;
-    pe_draft_int(&w, "embedding_dim", (int64_t)q->v->cols);
+    pe_guess_int(&w, "embedding_dim", (int64_t)q->v->cols);
     if (f->direction) {
-        pe_draft_int(&w, "num_positions", (int64_t)rows);
+        pe_guess_int(&w, "num_positions", (int64_t)rows);
         const double first = f->direction * f->t[0];
         if (first != 0)
-            pe_draft_int(&w, "offset", (int64_t)first);
+            pe_guess_int(&w, "offset", (int64_t)first);
     } else {
-        pe_draft_positions(&w, "positions", f->t, rows);
+        pe_guess_positions(&w, "positions", f->t, rows);
     }
     if (q->p.step == 1 && q->p.pairs > 1)
-        pe_draft_text(&w, "layout", "split");
+        pe_guess_text(&w, "layout", "split");
     if (f->flip)
-        pe_draft_flag(&w, "flip_sin_to_cos", true);
+        pe_guess_flag(&w, "flip_sin_to_cos", true);
     put_ladder(&w, f, o, 0);
     if (o->odd)
-        pe_draft_text(&w, "odd_dim", o->odd);
+        pe_guess_text(&w, "odd_dim", o->odd);
     if (o->form)
-        pe_draft_text(&w, "freq_form", o->form);
+        pe_guess_text(&w, "freq_form", o->form);
     if (q->bias != 0)
-        pe_draft_text(&w, "normalize", "patchtst");
+        pe_guess_text(&w, "normalize", "patchtst");
     else if (q->amplitude != 1)
-        pe_draft_real(&w, "scale_output", q->amplitude);
+        pe_guess_real(&w, "scale_output", q->amplitude);
     for (size_t r = 0; r < rows && q->zeros; r++)
         if (q->skip[r]) {
-            pe_draft_int(&w, "padding_idx", (int64_t)f->t[r]);
+            pe_guess_int(&w, "padding_idx", (int64_t)f->t[r]);
             break;
         }
     return pe_try(q->s, &w);
@@ -211,11 +211,11 @@ static bool try_timestep(const pairs *q, const sinusoid *f, const wording *o)
 {
     if ((q->p.step != 1 && q->p.pairs > 1) || q->bias != 0 || q->amplitude != 1 || q->zeros || o->form)
         return false;
-    pe_draft w = pe_draft_begin(q->s, "timestep");
-    pe_draft_int(&w, "embedding_dim", (int64_t)q->v->cols);
-    pe_draft_reals(&w, "timesteps", f->t, q->v->rows);
+    pe_guess w = pe_guess_begin(q->s, "timestep");
+    pe_guess_int(&w, "embedding_dim", (int64_t)q->v->cols);
+    pe_guess_reals(&w, "timesteps", f->t, q->v->rows);
     if (f->flip)
-        pe_draft_flag(&w, "flip_sin_to_cos", true);
+        pe_guess_flag(&w, "flip_sin_to_cos", true);
     sinusoid up = *f;
     up.direction = 0;
     put_ladder(&w, &up, o, 1);
@@ -240,28 +240,28 @@ static bool try_relative(const pairs *q, const sinusoid *f, const wording *o)
             return false;
         clamp = pe_max(clamp, fabs(f->t[r]));
     }
-    pe_draft w = pe_draft_begin(q->s, "relative_sinusoidal");
-    pe_draft_int(&w, "embedding_dim", (int64_t)q->v->cols);
+    pe_guess w = pe_guess_begin(q->s, "relative_sinusoidal");
+    pe_guess_int(&w, "embedding_dim", (int64_t)q->v->cols);
     if (!(right > 0)) {
-        pe_draft_int(&w, "key_length", (int64_t)rows);
+        pe_guess_int(&w, "key_length", (int64_t)rows);
     } else if (left == right) {
-        pe_draft_text(&w, "attn_type", "symmetric");
-        pe_draft_int(&w, "length", (int64_t)left + 1);
+        pe_guess_text(&w, "attn_type", "symmetric");
+        pe_guess_int(&w, "length", (int64_t)left + 1);
     } else {
-        pe_draft_text(&w, "attn_type", "bi");
-        pe_draft_int(&w, "key_length", (int64_t)left);
-        pe_draft_int(&w, "query_length", (int64_t)right + 1);
+        pe_guess_text(&w, "attn_type", "bi");
+        pe_guess_int(&w, "key_length", (int64_t)left);
+        pe_guess_int(&w, "query_length", (int64_t)right + 1);
     }
     if (clamp < pe_max(left, right))
-        pe_draft_int(&w, "clamp_len", (int64_t)clamp);
+        pe_guess_int(&w, "clamp_len", (int64_t)clamp);
     if (q->p.step == 2)
-        pe_draft_text(&w, "layout", "interleaved");
+        pe_guess_text(&w, "layout", "interleaved");
     if (o->base != 10000)
-        pe_draft_real(&w, "max_period", o->base);
+        pe_guess_real(&w, "max_period", o->base);
     if (o->compute)
-        pe_draft_text(&w, "compute_dtype", o->compute);
+        pe_guess_text(&w, "compute_dtype", o->compute);
     if (o->form)
-        pe_draft_text(&w, "freq_form", o->form);
+        pe_guess_text(&w, "freq_form", o->form);
     return pe_try(q->s, &w);
 }
 

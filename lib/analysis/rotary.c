@@ -267,16 +267,16 @@ static bool find_frequency(rotary *q, size_t i, double guess, double most)
 
 /* ---- requests ---- */
 
-static void emit(void *user, pe_draft *w)
+static void emit(void *user, pe_guess *w)
 {
     rotary *q = user;
-    pe_draft_positions(w, "positions", q->t, q->v->rows);
+    pe_guess_positions(w, "positions", q->t, q->v->rows);
     if (strcmp(q->layout, "half"))
-        pe_draft_text(w, "layout", q->layout);
+        pe_guess_text(w, "layout", q->layout);
     pe_try(q->s, w);
     const double best = pe_best(q->s);
     if (!pe_exact_found(q->s) && (best <= 3e-4 * q->s->scale || !(best < INFINITY))) {
-        pe_draft_text(w, "compute_dtype", "float32");
+        pe_guess_text(w, "compute_dtype", "float32");
         pe_try(q->s, w);
     }
 }

@@ -46,6 +46,7 @@ enum {
     PE_LIST_ENCODINGS,
     PE_GET_CAPABILITIES,
     PE_RESOLVE,
+    PE_ANALYZE,
     PE_CHECK,
     PE_WATCH,
     PE_REFLECTION,
@@ -110,6 +111,7 @@ struct pe_rpc {
     /* encodings */
     pe_request *q;
     posenc_selection selection;
+    bool picture; /* Analyze: wanted, as wait.format */
     pe_parts parts;
     uint64_t offset; /* of the next chunk */
 
@@ -163,6 +165,10 @@ void pe_encode_cancelled(pe_rpc *c);
 /* ---- resolve.c ---- */
 
 void pe_resolve_begin(pe_rpc *c);
+
+/* ---- analyze.c ---- */
+
+void pe_analyze_begin(pe_rpc *c);
 
 /* ---- health.c ---- */
 
