@@ -356,9 +356,10 @@ static void shift_positions(comparing *c)
     }
 }
 
+static const char *const bases[] = { "max_period", "rope_theta", "temperature" };
+
 static void done_to_request(comparing *c)
 {
-    static const char *const bases[] = { "max_period", "rope_theta", "temperature" };
     static const double usual[] = { 10000, 500000, 1000000, 100, 1000 };
     static const char *const ropes[] = { "rope_type",
                                          "factor",
@@ -419,6 +420,22 @@ static void done_to_request(comparing *c)
         try_change(c, "direction",
                    *both ? "keys after the query share one bucket" : "half of the buckets are for later keys", NULL,
                    "bidirectional", *both ? "false" : "true");
+}
+
+/* A base that nobody lists: the one that the table itself says. */
+static void fitted_base(comparing *c)
+{
+    pe_search_find(&c->s);
+    for (size_t i = 0; i < c->s.nfound && !c->nfound; i++) {
+        const posenc_match *m = &c->s.found[i];
+        for (size_t k = 0; k < PE_LEN(bases) && !strcmp(m->encoding, c->r->encoding->name); k++) {
+            const char *at = strstr(m->query, bases[k]);
+            const size_t name = strlen(bases[k]);
+            double value;
+            if (at && at[name] == '=' && pe_parse_number(at + name + 1, strcspn(at + name + 1, "&"), &value))
+                change_real(c, bases[k], "base", "another base", value);
+        }
+    }
 }
 
 /* ---- angles in 16 bits ---- */
@@ -599,10 +616,13 @@ posenc_status posenc_compare(const posenc_tensor *table, const posenc_request *r
         for (int i = 0; i < r->shape.ntensors && !c.s.status; i++) {
             const char *name = r->shape.tensor[i].name;
             size_t rows = 0, cols = 0;
-            if (strcmp(name, c.output) && posenc_tensor_count(&r->shape.tensor[i]) == posenc_tensor_count(table))
-                hold(&c, "other_output", posenc_text("the table is the output %.40s", name).s,
-                     answer(&c, r, name, &rows, &cols), rows, cols);
+            if (!strcmp(name, c.output) || posenc_tensor_count(&r->shape.tensor[i]) != posenc_tensor_count(table))
+                continue;
+            const double *other = answer(&c, r, name, &rows, &cols);
+            hold(&c, "other_output", posenc_text("the table is the output %.40s", name).s, other, rows, cols);
         }
+        if (!c.nfound && !c.s.status)
+            fitted_base(&c);
         st = c.s.status;
     }
     if (!st && c.nfound) {

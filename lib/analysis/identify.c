@@ -404,7 +404,7 @@ static void order(pe_search *s)
     }
 }
 
-static void find(pe_search *s)
+void pe_search_find(pe_search *s)
 {
     const size_t n = (size_t)posenc_tensor_count(s->table);
     if (!(s->spread > 1e-9 * s->scale)) /* constant columns say nothing */
@@ -473,7 +473,7 @@ posenc_status posenc_identify(const posenc_tensor *table, double tolerance, pose
         pe_search_close(&s);
         return st;
     }
-    find(&s);
+    pe_search_find(&s);
     st = s.status;
     out->rows = (int64_t)s.view[0].rows;
     out->columns = (int64_t)s.view[0].cols;

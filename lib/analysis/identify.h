@@ -40,6 +40,7 @@ typedef struct pe_search {
 posenc_status pe_search_open(pe_search *s, const posenc_tensor *table, double tolerance, uint64_t more, posenc_context *ctx,
                              posenc_error *err);
 void pe_search_close(pe_search *s);
+void pe_search_find(pe_search *s); /* all finders; then the best match is found[0] */
 
 /* A request being written: "name=value&name=value". */
 typedef struct pe_guess {

@@ -349,3 +349,88 @@ def nothing(rng):
     else:                       # pure waves whose frequencies are no ladder, of their own phases and sizes
         a = rng.uniform(0.5, 2, c) * np.sin(rng.uniform(0.05, 3, c) * np.arange(r)[:, None] + rng.uniform(0, 6, c))
     return kind, a.astype(rng.choice(["float32", "float64"]))
+
+
+def compare(table, encoding, params, output=None):
+    t, keep = tensor_of(table)
+    r, out, err = (ctypes.create_string_buffer(n) for n in (16384, 512, 4096))
+    arena = ctypes.c_void_p(lib.posenc_arena_new(1 << 30))
+    try:
+        if (lib.posenc_request_init(r, encoding.encode(), arena, err) or lib.posenc_request_parse(r, query(params).encode(), err)
+                or lib.posenc_resolve(r, err)
+                or lib.posenc_compare(ctypes.byref(t), r, output.encode() if output else None, arena, out, None, err)):
+            raise failure(err)
+        text = lib.posenc_comparison_json(out)
+        answer = json.loads(ctypes.string_at(text))
+        free(text)
+        return answer
+    finally:
+        lib.posenc_arena_free(arena)
+
+
+# ---- mistakes ----
+
+def interleave(a):
+    return np.stack([a[:, :a.shape[1] // 2], a[:, a.shape[1] // 2:]], 2).reshape(a.shape)
+
+
+def mistakes(rng):
+    """(names that are right, table, encoding, params, output): a right table with one mistake."""
+    d, n = 2 * int(rng.integers(6, 40)), int(rng.integers(16, 200))
+    sine = {"embedding_dim": d, "num_positions": n, "layout": str(rng.choice(["split", "interleaved"]))}
+    head = {"head_dim": d, "num_positions": n, "layout": str(rng.choice(["half", "interleaved"]))}
+    yarn = {**head, "rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64}
+    full = lambda e, p, o: encode(e, {**p, "dtype": "float64"})[o]
+    s, c, split = full("sinusoidal", sine, "table"), full("rope", head, "cos"), {**sine, "layout": "split"}
+    woven, half = {**sine, "layout": "interleaved"}, {**head, "layout": "half"}
+    a, w = full("sinusoidal", split, "table"), full("sinusoidal", woven, "table")
+    y = full("rope", yarn, "cos")
+    af = float(full("rope", yarn, "attention_factor")[0])
+    odd = np.arange(d) % 2 == 1
+    p32 = np.arange(n, dtype="f4")
+    inv = full("rope", half, "inv_freq")
+    halfp = p32.astype("f2")[:, None] * inv.astype("f2")
+    far = {**sine, "offset": 100000}
+    return [
+        ({"halves_swapped", "sin_cos_exchanged", "layout"}, np.roll(a, d // 2, 1), "sinusoidal", split, "table"),
+        ({"sin_cos_exchanged"}, w.reshape(n, -1, 2)[:, :, ::-1].reshape(n, d), "sinusoidal", woven, "table"),
+        ({"layout", "interleaved_for_split"}, w, "sinusoidal", split, "table"),
+        ({"layout", "split_for_interleaved"}, a, "sinusoidal", woven, "table"),
+        ({"layout", "interleaved_for_split"}, full("rope", {**head, "layout": "interleaved"}, "cos"), "rope", half, "cos"),
+        ({"exponent"}, full("sinusoidal", {**sine, "downscale_freq_shift": 1}, "table"), "sinusoidal", sine, "table"),
+        ({"exponent"}, s, "sinusoidal", {**sine, "downscale_freq_shift": 1}, "table"),
+        ({"scale_left_out"}, s, "sinusoidal", {**sine, "scale": 0.25}, "table"),
+        ({"scale_left_out", "scaled"}, s, "sinusoidal", {**sine, "scale_output": 0.125}, "table"),
+        ({"scale_twice", "scaled"}, s / 64, "sinusoidal", {**sine, "scale_output": 0.125}, "table"),
+        ({"off_by_one"}, full("sinusoidal", {**sine, "offset": 1}, "table"), "sinusoidal", sine, "table"),
+        ({"off_by_one"}, full("rope", {**head, "offset": 2}, "sin"), "rope", head, "sin"),
+        ({"off_by_one"}, full("timestep", {"timesteps": [1, 5, 9, 200, 400, 600, 800, 900], "embedding_dim": d}, "embedding"), "timestep",
+         {"timesteps": [0, 4, 8, 199, 399, 599, 799, 899], "embedding_dim": d}, "embedding"),
+        ({"rounded"}, s.astype("f2"), "sinusoidal", sine, "table"),
+        ({"rounded"}, bfloat16(s), "sinusoidal", sine, "table"),
+        ({"rounded"}, c.astype("f2").astype("f4"), "rope", head, "cos"),
+        ({"attention_factor_left_out", "scaled"}, y / af, "rope", yarn, "cos"),
+        ({"attention_factor_twice", "scaled"}, y * af, "rope", yarn, "cos"),
+        ({"rope_scaling_left_out", "rope_type"}, c, "rope", {**head, "rope_type": "linear", "factor": 4}, "cos"),
+        ({"base"}, full("rope", {**head, "rope_theta": 500000}, "cos"), "rope", head, "cos"),
+        ({"base"}, full("sinusoidal", {**sine, "max_period": 1000}, "table"), "sinusoidal", sine, "table"),
+        ({"base"}, full("rope", {**head, "rope_theta": 73000}, "sin"), "rope", head, "sin"),
+        ({"transposed"}, s.T, "sinusoidal", sine, "table"),
+        ({"transposed"}, c.T, "rope", head, "cos"),
+        ({"sign_flipped"}, -full("rope", head, "sin"), "rope", head, "sin"),
+        ({"sign_flipped"}, np.where(odd, -w, w), "sinusoidal", woven, "table"),
+        ({"sign_flipped"}, np.where(np.arange(d) < d // 2, -a, a), "sinusoidal", split, "table"),
+        ({"columns_padded"}, np.pad(s, ((0, 0), (0, 8))), "sinusoidal", sine, "table"),
+        ({"columns_cut"}, a[:, :-2], "sinusoidal", split, "table"),
+        ({"other_output"}, full("rope", head, "sin"), "rope", head, "cos"),
+        ({"rows_reversed"}, s[::-1], "sinusoidal", sine, "table"),
+        ({"precision_of_angles"}, full("sinusoidal", {**far, "compute_dtype": "float32"}, "table"), "sinusoidal", far, "table"),
+        ({"short_angles"}, np.cos(np.concatenate([halfp, halfp], 1).astype("f4")), "rope", half, "cos"),
+        ({"short_angles"}, np.cos(bfloat16(np.arange(300, 300 + n))[:, None] * np.concatenate([inv, inv])), "rope", {**half, "offset": 300}, "cos"),
+        ({"axis_order"}, full("sinusoidal_2d", {"height": 5, "width": 7, "embed_dim": 4 * (d // 4), "axis_order": "w_first"}, "table"), "sinusoidal_2d",
+         {"height": 5, "width": 7, "embed_dim": 4 * (d // 4)}, "table"),
+        ({"form"}, full("alibi", {"num_heads": 8, "key_length": 20, "form": "mpt"}, "bias"), "alibi", {"num_heads": 8, "key_length": 20}, "bias"),
+        ({"sign_flipped"}, -full("alibi", {"num_heads": 8, "key_length": 20}, "bias"), "alibi", {"num_heads": 8, "key_length": 20}, "bias"),
+        ({"direction"}, full("t5_bucket", {"query_length": 20, "key_length": 20, "bidirectional": False}, "bucket"), "t5_bucket",
+         {"query_length": 20, "key_length": 20}, "bucket"),
+    ]
