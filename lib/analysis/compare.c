@@ -3,6 +3,8 @@
  * A mistake is something done to the answer (its halves swapped, its sines negated) or to the request (another exponent, the
  * next position). Each that the encoding allows is made, and the table it gives is held against the given one: a mistake is
  * named when it leaves next to nothing of the difference. */
+#include "analysis/compare.h"
+
 #include "analysis/identify.h"
 
 #include "core/elementary.h"
@@ -22,11 +24,12 @@ typedef struct comparing {
     pe_search s; /* of the table: its elements, storage and scale */
     const posenc_request *r;
     const char *output;
-    double *want;      /* (count) the answer, in float64, rounded to the request's dtype */
-    double *made;      /* (count) of a mistake */
-    double rms;        /* of table - want */
-    size_t rows, cols; /* of the answer */
-    bool sides;        /* the table has the answer's sides */
+    posenc_dtype dtype; /* of the answer */
+    double *want;       /* (count) the answer, in float64, rounded to the request's dtype */
+    double *made;       /* (count) of a mistake */
+    double rms;         /* of table - want */
+    size_t rows, cols;  /* of the answer */
+    bool sides;         /* the table has the answer's sides */
     posenc_mistake found[MOST_MISTAKES];
     size_t nfound;
 } comparing;
@@ -230,8 +233,8 @@ static void padded(comparing *c)
 /* ---- done to the request ---- */
 
 /* A copy of the request with some rows at their defaults and one, perhaps, set; resolved. */
-static bool changed(comparing *c, const char *const *drop, const char *name, const char *value, posenc_arena *a,
-                    posenc_request *out)
+static bool changed(comparing *c, posenc_dtype as, const char *const *drop, const char *name, const char *value,
+                    posenc_arena *a, posenc_request *out)
 {
     const posenc_table *t = &c->r->encoding->table;
     static const size_t size[] = {
@@ -257,7 +260,7 @@ static bool changed(comparing *c, const char *const *drop, const char *name, con
         *given &= ~(UINT64_C(1) << i);
         memcpy((char *)out->params + t->rows[i].offset, (char *)defaults + t->rows[i].offset, size[t->rows[i].kind]);
     }
-    const char *dtype = posenc_dtype_name(c->s.dtype);
+    const char *dtype = posenc_dtype_name(as);
     if (posenc_request_set(out, "dtype", dtype, strlen(dtype), NULL))
         return false;
     if (name && posenc_request_set(out, name, value, strlen(value), NULL))
@@ -277,7 +280,7 @@ static void try_change(comparing *c, const char *name, const char *detail, const
         c->s.status = PE_BUSY;
         return;
     }
-    bool same = changed(c, drop, row, value, a, &r) && r.size <= 4 * c->r->size + (1 << 20);
+    bool same = changed(c, c->s.dtype, drop, row, value, a, &r) && r.size <= 4 * c->r->size + (1 << 20);
     for (int i = 0; i < r.shape.ntensors && same; i++)
         if (!strcmp(r.shape.tensor[i].name, c->output))
             sides(&r.shape.tensor[i], &rows, &cols);
@@ -384,9 +387,8 @@ static void done_to_request(comparing *c)
     const bool *flip = member(c, "flip_sin_to_cos", PE_T_BOOL), *both = member(c, "bidirectional", PE_T_BOOL);
     char detail[120];
     snprintf(detail, sizeof detail, "the right table, rounded to %s", posenc_dtype_name(c->s.dtype));
-    try_change(c,
-               posenc_dtype_size(c->s.dtype) < posenc_dtype_size((posenc_dtype)c->r->common.dtype) ? "rounded" : "precision",
-               detail, NULL, NULL, NULL);
+    try_change(c, posenc_dtype_size(c->s.dtype) < posenc_dtype_size(c->dtype) ? "rounded" : "precision", detail, NULL, NULL,
+               NULL);
     change_words(c, "compute_dtype", "precision_of_angles");
     if (shift) {
         const double other = *shift == 0 ? 1 : 0;
@@ -469,7 +471,7 @@ static void short_angles(comparing *c)
     const char *const drop[] = { "num_positions", "offset", "padding_idx", "normalize", "scale_output", NULL };
     double *row = NULL, *other = NULL;
     size_t rows = 0, cols = 0;
-    const bool ready = w && cosine && a && changed(c, drop, "positions", "0,1", a, &r);
+    const bool ready = w && cosine && a && changed(c, PE_float64, drop, "positions", "0,1", a, &r);
     if (ready) {
         row = answer(c, &r, c->output, &rows, &cols);
         other = rope ? answer(c, &r, strcmp(c->output, "cos") ? "cos" : "sin", &rows, &cols) : NULL;
@@ -529,7 +531,7 @@ static bool differences(comparing *c, posenc_comparison *out, posenc_arena *a)
 {
     const pe_view *v = &c->s.view[0];
     double sum = 0;
-    const posenc_dtype dtype = (posenc_dtype)c->r->common.dtype;
+    const posenc_dtype dtype = c->dtype;
     double *by_row = posenc_alloc(a, c->rows * sizeof *by_row), *by_column = posenc_alloc(a, c->cols * sizeof *by_column);
     if (!by_row || !by_column)
         return false;
@@ -581,17 +583,41 @@ static const char *choose(const posenc_request *r, const char *name, const pe_vi
 posenc_status posenc_compare(const posenc_tensor *table, const posenc_request *r, const char *output, posenc_arena *a,
                              posenc_comparison *out, posenc_context *ctx, posenc_error *err)
 {
-    comparing c = { .r = r };
+    return pe_compare_as(table, r, (posenc_dtype)r->common.dtype, output, a, out, ctx, err);
+}
+
+/* The answer in the dtype that is asked for. */
+static double *right_answer(comparing *c, posenc_dtype dtype)
+{
+    posenc_arena *own = posenc_arena_new((size_t)1 << 28);
+    posenc_request r;
+    double *v = NULL;
+    if ((posenc_dtype)c->r->common.dtype == dtype)
+        v = answer(c, c->r, c->output, &c->rows, &c->cols);
+    else if (own && changed(c, dtype, NULL, NULL, NULL, own, &r))
+        v = answer(c, &r, c->output, &c->rows, &c->cols);
+    else if (!own)
+        c->s.status = PE_BUSY;
+    posenc_arena_free(own);
+    return v;
+}
+
+posenc_status pe_compare_as(const posenc_tensor *table, const posenc_request *r, posenc_dtype dtype, const char *output,
+                            posenc_arena *a, posenc_comparison *out, posenc_context *ctx, posenc_error *err)
+{
+    comparing c = { .r = r, .dtype = dtype };
     *out = (posenc_comparison){ .first = -1 };
     posenc_status st = pe_search_open(&c.s, table, 0, r->size + r->cost.scratch, ctx, err);
-    if (st)
-        return st;
     const pe_view *v = &c.s.view[0];
+    if (st) {
+        pe_search_close(&c.s);
+        return st;
+    }
     c.output = choose(r, output, v, err);
     if (!c.output)
         st = err ? err->status : PE_INVALID;
     if (!st) {
-        c.want = answer(&c, r, c.output, &c.rows, &c.cols);
+        c.want = right_answer(&c, dtype);
         c.made = pe_scratch(&c.s, c.rows * c.cols + 1, sizeof *c.made);
         st = c.s.status ? c.s.status : c.want ? PE_OK : PE_INTERNAL;
     }
