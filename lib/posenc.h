@@ -588,6 +588,7 @@ typedef struct posenc_comparison { /* lives in the arena that it was made in */
     const double *row, *column;                /* (rows), (columns) the largest difference in each */
     const posenc_mistake *mistake;             /* the one that leaves least first; none where none explains the difference */
     size_t nmistakes;                          /* 0 .. 4 */
+    const posenc_match *match;                 /* what the table is instead, where no mistake explains it; NULL: not known */
 } posenc_comparison;
 
 /* A table against a resolved request. `output`: which tensor; NULL: the one of the table's sides. A mistake is named when it
@@ -601,7 +602,7 @@ posenc_status posenc_compare(const posenc_tensor *table, const posenc_request *r
                              posenc_comparison *out, posenc_context *ctx, posenc_error *err);
 /* {"output","rows","columns","answer_rows","answer_columns","same_sides","equal","differing","largest_absolute",
  * "largest_relative","largest_ulp","rms","first":[row,column],"worst","by_row","by_column","mistake" (a name or null),
- * "mistakes":[{"mistake","detail","largest","rms"}]}; those from "equal" to "by_column" only with same_sides. malloc'ed;
+ * "mistakes":[{"mistake","detail","largest","rms"}],"instead" (a match of identify, or null)}; those from "equal" to "by_column" only with same_sides. malloc'ed;
  * NULL: no memory. */
 char *posenc_comparison_json(const posenc_comparison *r);
 

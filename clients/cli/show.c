@@ -372,9 +372,21 @@ void show_compared(js x)
 {
     char a[80], text[200];
     js m;
-    show_fields(x);
+    static const char *const told[] = { "output", "differing", "largest_absolute", "largest_relative", "largest_ulp", "rms",
+                                        "first",  "worst",     "by_row",           "by_column" };
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        if (js_kind(js_member(x, told[i]))) {
+            printf("%-18s ", told[i]);
+            show_field(js_member(x, told[i]));
+            printf("\n");
+        }
     for (js_walk w = js_begin(js_member(x, "mistakes")); js_next(&w, NULL, &m);)
         printf("%s: %s\n", member(m, "mistake", a, sizeof a), member(m, "detail", text, sizeof text));
+    if (js_kind(m = js_member(x, "instead")) == '{') {
+        printf("it is: posenc %s", member(m, "encoding", a, sizeof a));
+        show_pairs(js_member(m, "params"));
+        printf("\n");
+    }
 }
 
 void show_report_help(js d)

@@ -407,9 +407,9 @@ static void done_to_request(comparing *c)
         change_real(c, "scale", "scale_left_out", "angles are not multiplied by scale", 1);
         change_real(c, "scale", "scale_twice", "angles are multiplied by scale twice", *scale * *scale);
     }
-    change_words(c, "rope_type", "rope_type");
     if (member(c, "rope_type", PE_T_ENUM))
         try_change(c, "rope_scaling_left_out", "the frequencies are not scaled", ropes, NULL, NULL);
+    change_words(c, "rope_type", "rope_type");
     for (size_t i = 0; i < PE_LEN(bases); i++)
         for (size_t k = 0; k < PE_LEN(usual); k++)
             change_real(c, bases[i], "base", "another base", usual[k]);
@@ -438,6 +438,17 @@ static void fitted_base(comparing *c)
                 change_real(c, bases[k], "base", "another base", value);
         }
     }
+}
+
+/* What the search knows the table to be, beyond the life of the search; NULL: nothing, or no memory. */
+static const posenc_match *instead(const comparing *c, posenc_arena *a)
+{
+    posenc_match *m = c->s.nfound && !c->nfound ? posenc_alloc(a, sizeof *m) : NULL;
+    if (m) {
+        *m = c->s.found[0];
+        m->query = posenc_strdup(a, m->query, strlen(m->query));
+    }
+    return m && m->query ? m : NULL;
 }
 
 /* ---- angles in 16 bits ---- */
@@ -659,6 +670,8 @@ posenc_status pe_compare_as(const posenc_tensor *table, const posenc_request *r,
         out->nmistakes = m ? c.nfound : 0;
         st = m ? PE_OK : PE_BUSY;
     }
+    if (!st)
+        out->match = instead(&c, a);
     pe_search_close(&c.s);
     if (st == PE_BUSY)
         return pe_no_memory("memory", err);
@@ -707,7 +720,12 @@ char *posenc_comparison_json(const posenc_comparison *r)
         pe_put_string(&b, r->mistake[i].detail);
         pe_print(&b, ",\"largest\":%.6g,\"rms\":%.6g}", r->mistake[i].largest, r->mistake[i].rms);
     }
-    pe_put(&b, "]}", 3); /* the NUL too */
+    pe_print(&b, "],\"instead\":");
+    if (r->match)
+        pe_put_match(&b, r->match);
+    else
+        pe_put(&b, "null", 4);
+    pe_put(&b, "}", 2); /* the NUL too */
     if (b.failed) {
         pe_builder_fini(&b);
         return NULL;

@@ -503,7 +503,7 @@ posenc_status posenc_identify(const posenc_tensor *table, double tolerance, pose
 
 static void put_text(pe_builder *b, const char *s) { pe_put(b, s, strlen(s)); }
 
-void pe_put_query(pe_builder *b, const char *query)
+static void put_query(pe_builder *b, const char *query)
 {
     put_text(b, "{");
     for (const char *p = query; *p;) {
@@ -526,6 +526,15 @@ void pe_put_query(pe_builder *b, const char *query)
     put_text(b, "}");
 }
 
+void pe_put_match(pe_builder *b, const posenc_match *m)
+{
+    pe_print(b, "{\"encoding\":\"%s\",\"output\":\"%s\",\"transposed\":%s,", m->encoding, m->output,
+             m->transposed ? "true" : "false");
+    pe_print(b, "\"largest\":%.6g,\"rms\":%.6g,\"params\":", m->largest, m->rms);
+    put_query(b, m->query);
+    put_text(b, "}");
+}
+
 char *posenc_identification_json(const posenc_identification *r)
 {
     pe_builder b = { 0 };
@@ -534,11 +543,9 @@ char *posenc_identification_json(const posenc_identification *r)
     pe_put_string(&b, r->nmatches ? r->match[0].encoding : "none");
     put_text(&b, ",\"matches\":[");
     for (size_t i = 0; i < r->nmatches; i++) {
-        const posenc_match *m = &r->match[i];
-        pe_print(&b, "%s{\"encoding\":\"%s\",\"output\":\"%s\",\"transposed\":%s,\"largest\":%.6g,\"rms\":%.6g,\"params\":",
-                 i ? "," : "", m->encoding, m->output, m->transposed ? "true" : "false", m->largest, m->rms);
-        pe_put_query(&b, m->query);
-        put_text(&b, "}");
+        if (i)
+            put_text(&b, ",");
+        pe_put_match(&b, &r->match[i]);
     }
     pe_put(&b, "]}", 3); /* the NUL too */
     if (b.failed) {

@@ -7,7 +7,7 @@
 
 #include "analysis/fit.h"
 #include "core/pace.h"
-#include "posenc.h"
+#include "formats/output.h"
 
 /* The elements as a matrix, row-major. */
 typedef struct pe_view {
@@ -41,6 +41,8 @@ posenc_status pe_search_open(pe_search *s, const posenc_tensor *table, double to
                              posenc_error *err);
 void pe_search_close(pe_search *s);
 void pe_search_find(pe_search *s); /* all finders; then the best match is found[0] */
+
+void pe_put_match(pe_builder *b, const posenc_match *m); /* as one object of JSON */
 
 /* A request being written: "name=value&name=value". */
 typedef struct pe_guess {
