@@ -71,18 +71,28 @@ static bool from_one(const ladder *l, size_t k, double *step, double *error)
 
 /* ---- default, linear ---- */
 
+static void emit_loud(const ladder *l, double theta)
+{
+    const double short_one = pe_nice(l->attention, 1e-5 * l->attention), numbers[] = { short_one, l->attention };
+    for (size_t i = 0; i < (short_one != l->attention ? 2 : 1) && !pe_exact_found(l->s); i++) {
+        pe_guess w = begin(l, "yarn", theta);
+        pe_guess_real(&w, "factor", 1);
+        pe_guess_real(&w, "attention_factor", numbers[i]);
+        l->emit(l->user, &w);
+    }
+}
+
 static void emit_plain(const ladder *l, double theta, double first)
 {
-    const bool loud = l->attention > 0 && fabs(l->attention - 1) > 2e-4;
-    pe_guess w = begin(l, loud ? "yarn" : first < 1 ? "linear" : NULL, theta);
-    if (loud) { /* waves that are larger than 1: yarn with a band that holds every pair */
-        pe_guess_real(&w, "factor", 1);
-        put_attention(l, &w, 1);
-    } else if (first < 1) {
-        pe_guess_real(&w, "factor", 1 / first);
-    } else if (first > 1) {
-        pe_guess_real(&w, "linear_factor", 1 / first);
+    if (l->attention > 0 && fabs(l->attention - 1) > 2e-4) { /* larger than 1: yarn with a band that holds every pair */
+        emit_loud(l, theta);
+        return;
     }
+    pe_guess w = begin(l, first < 1 ? "linear" : NULL, theta);
+    if (first < 1)
+        pe_guess_real(&w, "factor", 1 / first);
+    else if (first > 1)
+        pe_guess_real(&w, "linear_factor", 1 / first);
     l->emit(l->user, &w);
 }
 
@@ -460,22 +470,35 @@ static bool divisors(const ladder *l, double theta, double *f)
     return true;
 }
 
+static void emit_longrope(const ladder *l, double theta, const double *f)
+{
+    pe_guess w = begin(l, "longrope", theta);
+    pe_guess_reals(&w, "short_factor", f, l->n);
+    pe_guess_reals(&w, "long_factor", f, l->n);
+    pe_guess_int(&w, "original_max_position_embeddings", 4096);
+    pe_guess_real(&w, "factor", 1);
+    put_attention(l, &w, 1);
+    l->emit(l->user, &w);
+}
+
 static void longrope(const ladder *l)
 {
     double *f = pe_scratch(l->s, l->n, sizeof *f);
     for (int64_t k = -3; k < 90 * 6 && f && !l->s->status && !(pe_best(l->s) < INFINITY); k++) {
         const double theta = k < 0 ? (double[]){ 500000, 1000000, 10000 }[k + 3]
                                    : (double)(10 + k % 90) * pe_decimal(1, (int)(k / 90));
-        if (!divisors(l, theta, f))
-            continue;
-        pe_guess w = begin(l, "longrope", theta);
-        pe_guess_reals(&w, "short_factor", f, l->n);
-        pe_guess_reals(&w, "long_factor", f, l->n);
-        pe_guess_int(&w, "original_max_position_embeddings", 4096);
-        pe_guess_real(&w, "factor", 1);
-        put_attention(l, &w, 1);
-        l->emit(l->user, &w);
+        if (divisors(l, theta, f))
+            emit_longrope(l, theta, f);
     }
+    /* waves of one position and one size prove a rotary table whatever its divisors; bare numbers would not */
+    if (!f || l->attention == 0 || pe_best(l->s) < INFINITY)
+        return;
+    for (size_t i = 0; i < l->n; i++) {
+        f[i] = pe_pow(10000, -(double)i / (double)l->n) / pe_max(l->w[i], 1e-12);
+        if (!(f[i] > 1e-6 && f[i] < 1e9))
+            return;
+    }
+    emit_longrope(l, 10000, f);
 }
 
 static void kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, pe_rope_emit *emit,

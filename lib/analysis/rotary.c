@@ -253,6 +253,10 @@ static bool find_frequency(rotary *q, size_t i, double guess, double most)
             break;
     }
     w = fabs(w);
+    const double still = residual(q, i, 0, 1, NULL, NULL);
+    const double least = pe_max(q->noise, q->s->grain / 64);
+    if (still <= sum + 4 * least * least) /* it does not turn at all */
+        w = 0, sum = still;
     /* cosines of a hardly turning column: the sensitivity at a distance of sigma, not at 0 */
     const double noise = pe_max(q->noise, q->s->grain / 4) + 1e-17;
     double far2 = 0;
