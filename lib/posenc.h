@@ -514,14 +514,14 @@ char *posenc_resolution_json(const posenc_resolution *r);
 
 /* What a table is like. A report is a request as any other - parameters, digest, result - whose table is that of an
  * encoding's request, r->of, or a tensor of its own parameter `table`. Names are set as ever (posenc_request_set, _json,
- * _tensors): rows of the report first, then those of the encoding and its graph; no name is in both. posenc_resolve resolves
- * both; posenc_write gives json, png or svg. The table of an encoding is computed in float64 unless dtype says otherwise,
- * and all numbers from that table, in float64.
+ * _tensors): rows of the encoding, its graph, and rows of the report; only `table` may be in both, and is then the
+ * encoding's. posenc_resolve resolves both; posenc_write gives json, png or svg. The table of an encoding is computed in
+ * float64 unless dtype says otherwise, and all numbers from that table, in float64.
  *
  * `analysis`: `what` chooses among
  *   norms frequencies similarity shift direction uniqueness resolution subspace base decay spectrum attention_probe
  * json is {"report","revision","digest","warnings","params","about","analysis":{what:{field: value, ...}}}; a field that has
- * no value is null. The fields, their units and the formulas: posenc_describe of the report, lib/analysis/ANALYSIS.md. */
+ * no value is null. The fields, their units and the formulas: posenc_describe_report, lib/analysis/ANALYSIS.md. */
 size_t posenc_reports(void);
 const posenc_encoding *posenc_report_at(size_t i);
 const posenc_encoding *posenc_report_named(const char *name); /* NULL: none */

@@ -4,8 +4,8 @@
  *     local.c   order -> result, in process    remote.c  order -> the same bytes from a server
  *     show.c    what people read               output.c  what programs read
  *     watch.c   Ctrl-C, deadline, progress     json.c    reads JSON in place
- *     resolve.c a model's configuration        crew.c    threads that compute
- *     analyze.c what a table is like */
+ *     resolve.c a model's configuration        analyze.c what a table is like
+ *     crew.c    threads that compute */
 #include "analyze.h"
 #include "crew.h"
 #include "json.h"
@@ -101,7 +101,11 @@ static char *list_here(const order *o)
     return posenc_describe_all();
 }
 
-static char *describe_here(const order *o) { return posenc_describe(posenc_encoding_named(o->encoding)); }
+static char *describe_here(const order *o)
+{
+    const posenc_encoding *report = posenc_report_named(o->encoding);
+    return report ? posenc_describe_report(report) : posenc_describe(posenc_encoding_named(o->encoding));
+}
 
 static int list(job *j)
 {
@@ -122,11 +126,12 @@ static int describe(job *j, bool help)
     js root;
     char path[160];
     const char *name = j->order.encoding;
-    if (!j->order.url && !posenc_encoding_named(name))
+    const bool report = posenc_report_named(name) != NULL;
+    if (!j->order.url && !report && !posenc_encoding_named(name))
         return exit_code(posenc_unknown_encoding(name, j->err));
     if (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name) || strlen(name) > 64)
         return exit_code(posenc_fail(j->err, PE_NOT_FOUND, "UNKNOWN_ENCODING", "encoding", name, "a name of `posenc list`"));
-    snprintf(path, sizeof path, "/v1/encodings/%s", name);
+    snprintf(path, sizeof path, report ? "/v1/%s" : "/v1/encodings/%s", name);
     int rc = get_words(j, path, describe_here, &a, &root);
     if (!rc && help)
         show_help(root);

@@ -43,7 +43,7 @@ static const posenc_param rows[] = {
       .doc = "which output of the encoding is the table; when absent, the one that is a table" },
     { PE_INT(pe_analysis, train_length), .flags = PE_DERIVED, .when = PERIODS, .min = 1, .max = 0x1p40,
       .doc = "positions seen in training; when absent, the rows of the table" },
-    { PE_INT(pe_analysis, length), .flags = PE_DERIVED, .when = PERIODS, .min = 2, .max = 0x1p40,
+    { PE_INT(pe_analysis, test_length), .flags = PE_DERIVED, .when = PERIODS, .min = 2, .max = 0x1p40,
       .doc = "positions that are wanted; when absent, train_length" },
     { PE_REALS(pe_analysis, offsets), .flags = PE_OPTIONAL, .when = BY_OFFSET, .min = 1, .max = 0x1p31,
       .doc = "distances to look at, ascending; when absent, all up to 256 and then about 3 % more each time (similarity), "
@@ -126,8 +126,8 @@ static void derive(posenc_request *r, pe_analysis *a)
     const int64_t most = s->kind == PE_BIAS ? s->keys : s->n;
     if (!pe_given(r, "train_length"))
         a->train_length = most;
-    if (!pe_given(r, "length"))
-        a->length = a->train_length > 1 ? a->train_length : 2;
+    if (!pe_given(r, "test_length"))
+        a->test_length = a->train_length > 1 ? a->train_length : 2;
     if (!pe_given(r, "probe_length"))
         a->probe_length = most < 64 ? most : 64;
     if (!a->what)

@@ -56,7 +56,7 @@ typedef struct pe_analysis {
     uint64_t what;
     posenc_tensor table, embeddings;
     const char *tensor;
-    int64_t train_length, length, probe_length, probe_head, probe_seed;
+    int64_t train_length, test_length, probe_length, probe_head, probe_seed;
     posenc_reals offsets, bases;
     double embedding_std;
     /* by `check`: */

@@ -15,9 +15,9 @@ enum { BASES, POINTS };
 static const pe_field fields[] = {
     [PAIRS] = { .name = "pairs", .kind = PE_F_WHOLE, .doc = "of the table, channels / 2" },
     [TRAIN] = { .name = "train_length", .unit = "positions", .kind = PE_F_WHOLE, .doc = "as asked" },
-    [LENGTH] = { .name = "length", .unit = "positions", .kind = PE_F_WHOLE, .doc = "as asked" },
+    [LENGTH] = { .name = "test_length", .unit = "positions", .kind = PE_F_WHOLE, .doc = "as asked" },
     [SMALLEST] = { .name = "smallest_unique_base",
-                   .doc = "smallest of 10^(j/8), j = 1 .. 64, from which on no rows within length repeat; null: none" },
+                   .doc = "smallest of 10^(j/8), j = 1 .. 64, from which on no rows within test_length repeat; null: none" },
     [BASE] = { .name = "base", .axis = { 1 + BASES }, .doc = "those compared" },
     [LONGEST] = { .name = "longest_wavelength",
                   .unit = "positions",
@@ -25,7 +25,7 @@ static const pe_field fields[] = {
                   .doc = "2 pi base^(1 - 1/pairs)" },
     [COVERS] = { .name = "covers",
                  .axis = { 1 + BASES },
-                 .doc = "longest_wavelength / length: under 1 the slowest pair repeats within" },
+                 .doc = "longest_wavelength / test_length: under 1 the slowest pair repeats within" },
     [UNFINISHED] = { .name = "unfinished",
                      .kind = PE_F_WHOLE,
                      .axis = { 1 + BASES },
@@ -34,7 +34,7 @@ static const pe_field fields[] = {
                  .unit = "positions",
                  .kind = PE_F_WHOLE,
                  .axis = { 1 + BASES },
-                 .doc = "first distance within length, after the first fall, at which rows are as like as neighbours; null: "
+                 .doc = "first distance within test_length, after the first fall, at which rows are as like as neighbours; null: "
                         "none" },
     [OFFSET] = { .name = "offset",
                  .unit = "positions",
@@ -64,14 +64,14 @@ static int64_t points(int64_t length, double *out)
 static void measure(const pe_analysis *a, int64_t size[PE_MAX_SIZES])
 {
     size[BASES] = count(a);
-    size[POINTS] = points(a->length, NULL);
+    size[POINTS] = points(a->test_length, NULL);
 }
 
 static void cost(const pe_analysis *a, const int64_t size[PE_MAX_SIZES], posenc_cost *out)
 {
     const double pairs = (double)a->subject.d / 2;
     *out = (posenc_cost){
-        .ns = (double)(GRID / 2 + size[BASES]) * ((double)a->length * (1.5 * pairs + 20) + 3e4 * pairs),
+        .ns = (double)(GRID / 2 + size[BASES]) * ((double)a->test_length * (1.5 * pairs + 20) + 3e4 * pairs),
         .scratch = (uint64_t)a->subject.d * 10 * sizeof(double),
     };
 }
@@ -147,7 +147,7 @@ static posenc_status smallest(ladder *l, int64_t length, double *out, pe_pace *p
 static posenc_status compute(const pe_analysis *a, const pe_subject *s, pe_block *b, pe_pace *pace, posenc_error *err)
 {
     ladder l = { .pairs = (size_t)s->d / 2 };
-    const int64_t m = points(a->length, pe_block_field(b, OFFSET));
+    const int64_t m = points(a->test_length, pe_block_field(b, OFFSET));
     const double *offset = pe_block_field(b, OFFSET);
     l.w = malloc(l.pairs * (sizeof *l.w + 6 * sizeof(double)));
     if (!l.w)
@@ -160,7 +160,7 @@ static posenc_status compute(const pe_analysis *a, const pe_subject *s, pe_block
         const double base = base_at(a, i);
         int64_t repeat = 0, unfinished = 0;
         st = climb(&l, base, pace->ctx);
-        st = st ? st : first_repeat(&l, a->length, &repeat, pace);
+        st = st ? st : first_repeat(&l, a->test_length, &repeat, pace);
         for (size_t k = 0; k < l.pairs; k++)
             unfinished += l.w[k].hi * (double)a->train_length < pe_two_pi.hi;
         for (int64_t k = 0; k < m && !st; k++)
@@ -168,15 +168,15 @@ static posenc_status compute(const pe_analysis *a, const pe_subject *s, pe_block
         const double longest = pe_two_pi.hi / l.w[l.pairs - 1].hi;
         pe_block_field(b, BASE)[i] = base;
         pe_block_field(b, LONGEST)[i] = longest;
-        pe_block_field(b, COVERS)[i] = longest / (double)a->length;
+        pe_block_field(b, COVERS)[i] = longest / (double)a->test_length;
         pe_block_field(b, UNFINISHED)[i] = (double)unfinished;
         pe_block_field(b, REPEAT)[i] = repeat ? (double)repeat : (double)NAN;
     }
     double least = (double)NAN;
-    st = st ? st : smallest(&l, a->length, &least, pace);
+    st = st ? st : smallest(&l, a->test_length, &least, pace);
     pe_block_set(b, PAIRS, (double)l.pairs);
     pe_block_set(b, TRAIN, (double)a->train_length);
-    pe_block_set(b, LENGTH, (double)a->length);
+    pe_block_set(b, LENGTH, (double)a->test_length);
     pe_block_set(b, SMALLEST, least);
     free(l.w);
     return st;

@@ -129,41 +129,77 @@ static posenc_status compute(const pe_analysis *a, const pe_subject *s, pe_block
     return s->kind == PE_BIAS ? of_bias(s, b, m, pace) : of_rotary(s, b, m, pace);
 }
 
-static int draw(const pe_block *b, posenc_arena *arena, pe_panel *out)
+/* Biases that are nowhere positive are drawn as their magnitude, on logarithmic axes: -1 and -10 then show on all heads. */
+static bool falls(const pe_block *b)
+{
+    const double *curve = pe_block_field(b, CURVE);
+    bool any = false;
+    for (int64_t i = 0; i < pe_block_size(b, OFFSETS) * pe_block_size(b, CURVES); i++) {
+        if (curve[i] > 0)
+            return false;
+        any = any || curve[i] < 0;
+    }
+    return any;
+}
+
+static int draw_bias(const pe_block *b, posenc_arena *arena, pe_panel *out)
 {
     const int64_t n = pe_block_size(b, OFFSETS), curves = pe_block_size(b, CURVES);
-    const double *x = pe_block_field(b, OFFSET), *bound = pe_block_field(b, BOUND), *head = pe_block_field(b, HEAD);
-    const bool rotary = isfinite(bound[0]);
     const int64_t shown = curves < PE_MAX_SERIES ? curves : PE_MAX_SERIES;
-    double which[PE_MAX_SERIES];
+    const double *head = pe_block_field(b, HEAD);
+    const bool magnitude = falls(b);
+    double which[PE_MAX_SERIES], *v = posenc_alloc(arena, (size_t)(shown * n) * sizeof *v);
     pe_sample(curves, shown, which);
+    if (!v)
+        return -1;
     *out = (pe_panel){
-        .title = rotary ? "expected score by distance, over that at distance 0"
-                        : "bias by distance, less that at distance 0",
+        .title = magnitude ? "minus the bias by distance, less that at distance 0"
+                           : "bias by distance, less that at distance 0",
         .x_label = "distance [positions]",
-        .y_label = rotary ? "relative score" : "bias",
-        .ordered = !rotary,
+        .y_label = magnitude ? "minus bias" : "bias",
+        .x_log = true,
+        .y_log = magnitude,
+        .ordered = true,
         .nseries = (int)shown,
-        .rule = { { -1, "-1", false }, { -10, "-10", false } },
-        .nrules = rotary ? 0 : 2,
+        .rule = { { magnitude ? 10 : -10, "-10", false }, { magnitude ? 1 : -1, "-1", false } },
+        .nrules = 2,
     };
     for (int64_t i = 0; i < shown; i++) {
         const int64_t c = (int64_t)which[i];
         const double reach = pe_block_field(b, REACH1)[c];
-        char *words = rotary            ? NULL
-                      : isfinite(reach) ? pe_words(arena, "head %.0f, -1 at %.0f", head[c], reach)
-                                        : pe_words(arena, "head %.0f", head[c]);
-        if (!rotary && !words)
+        char *words = isfinite(reach) ? pe_words(arena, "head %.0f, -1 at %.0f", head[c], reach)
+                                      : pe_words(arena, "head %.0f", head[c]);
+        if (!words)
             return -1;
-        out->series[i] = (pe_series){ .label = words, .x = x, .y = pe_block_field(b, CURVE) + c * n, .n = (size_t)n };
+        for (int64_t k = 0; k < n; k++)
+            v[i * n + k] = pe_block_field(b, CURVE)[c * n + k] * (magnitude ? -1 : 1);
+        out->series[i] = (pe_series){ .label = words, .x = pe_block_field(b, OFFSET), .y = v + i * n, .n = (size_t)n };
     }
-    if (!rotary)
-        return 1;
+    return 1;
+}
+
+static int draw(const pe_block *b, posenc_arena *arena, pe_panel *out)
+{
+    const size_t n = (size_t)pe_block_size(b, OFFSETS);
+    const double *x = pe_block_field(b, OFFSET), *bound = pe_block_field(b, BOUND);
+    if (!isfinite(bound[0]))
+        return draw_bias(b, arena, out);
+    out[0] = (pe_panel){
+        .title = "expected score by distance, over that at distance 0",
+        .x_label = "distance [positions]",
+        .y_label = "relative score",
+        .x_log = true,
+        .series = { { .x = x, .y = pe_block_field(b, CURVE), .n = n } },
+        .nseries = 1,
+        .rule = { { 0, "0", false } },
+        .nrules = 1,
+    };
     out[1] = (pe_panel){
         .title = "mean of |S_j|: the bound on the score, up to a factor of the vectors'",
         .x_label = "distance [positions]",
         .y_label = "mean |S_j|",
-        .series = { { .x = x, .y = bound, .n = (size_t)n } },
+        .x_log = true,
+        .series = { { .x = x, .y = bound, .n = n } },
         .nseries = 1,
     };
     return 2;

@@ -111,19 +111,17 @@ static posenc_status by_pairs(const pe_subject *s, int64_t k, double *work, answ
 static posenc_status by_fit(pe_fit *f, int64_t k, double *back, answer *out, pe_pace *pace)
 {
     const int64_t d = f->d;
-    double left = 0, total = 0, wrong = 0, *swap = f->map;
+    double *forward = f->map;
+    pe_score right = { 0 }, wrong = { 0 };
     posenc_status st = pe_fit_map(f, -k, pace);
     memcpy(back, f->map, (size_t)(d * d) * sizeof *back);
     st = st ? st : pe_fit_map(f, k, pace);
-    st = st ? st : pe_fit_score(f, k, true, &left, &total, pace);
+    st = st ? st : pe_fit_score(f, k, true, &right, pace);
     const double apart = pe_distance2(back, f->map, d * d), size = pe_dot(f->map, f->map, d * d);
     f->map = back;
-    st = st ? st : pe_fit_score(f, k, true, &wrong, &total, pace);
-    f->map = swap;
-    double squares = 0;
-    for (int64_t i = 1; i < f->n; i += 2)
-        squares += pe_dot(f->s->table + (f->first + i + k) * d, f->s->table + (f->first + i + k) * d, d);
-    *out = (answer){ sqrt(apart / size / 2), sqrt(left / squares), sqrt(wrong / squares) };
+    st = st ? st : pe_fit_score(f, k, true, &wrong, pace);
+    f->map = forward;
+    *out = (answer){ sqrt(apart / size / 2), sqrt(right.left / right.size), sqrt(wrong.left / wrong.size) };
     return st;
 }
 

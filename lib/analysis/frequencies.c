@@ -32,7 +32,7 @@ static const char *const rules[] = { "kept", "divided_most", "between", NULL };
 
 static const pe_field fields[] = {
     [TRAIN] = { .name = "train_length", .unit = "positions", .kind = PE_F_WHOLE, .doc = "as asked" },
-    [LENGTH] = { .name = "length", .unit = "positions", .kind = PE_F_WHOLE, .doc = "as asked" },
+    [LENGTH] = { .name = "test_length", .unit = "positions", .kind = PE_F_WHOLE, .doc = "as asked" },
     [METHOD] = { .name = "method",
                  .kind = PE_F_WORD,
                  .words = methods,
@@ -52,7 +52,7 @@ static const pe_field fields[] = {
                      .axis = { 1 + CHANNELS },
                      .doc = "2 pi / frequency; null where it stands still" },
     [IN_TRAINING] = { .name = "periods_in_training", .axis = { 1 + CHANNELS }, .doc = "train_length / wavelength" },
-    [IN_LENGTH] = { .name = "periods_in_length", .axis = { 1 + CHANNELS }, .doc = "length / wavelength" },
+    [IN_LENGTH] = { .name = "periods_in_test", .axis = { 1 + CHANNELS }, .doc = "test_length / wavelength" },
     [EXPLAINED] = { .name = "explained",
                     .axis = { 1 + CHANNELS },
                     .doc =
@@ -227,13 +227,13 @@ static posenc_status compute(const pe_analysis *a, const pe_subject *s, pe_block
         pe_block_field(b, CHANNEL)[i] = pairs ? (double)pe_pair_first(&s->pairing, i) : (double)i;
         const double in_training = w[i] * (double)a->train_length / pe_two_pi.hi;
         pe_block_field(b, IN_TRAINING)[i] = in_training;
-        pe_block_field(b, IN_LENGTH)[i] = w[i] * (double)a->length / pe_two_pi.hi;
+        pe_block_field(b, IN_LENGTH)[i] = w[i] * (double)a->test_length / pe_two_pi.hi;
         unfinished += in_training < 1;
         before[i] = s->before ? s->before[i] : (double)NAN;
         rule_word[i] = s->before ? rule_of(before[i], w[i], most) : (double)NAN;
     }
     pe_block_set(b, TRAIN, (double)a->train_length);
-    pe_block_set(b, LENGTH, (double)a->length);
+    pe_block_set(b, LENGTH, (double)a->test_length);
     pe_block_set(b, METHOD, pairs ? 0 : 1);
     pe_block_set(b, SHORTEST, longest > 0 ? shortest : (double)NAN);
     pe_block_set(b, LONGEST, longest > 0 ? longest : (double)NAN);
@@ -247,7 +247,7 @@ static int draw(const pe_block *b, posenc_arena *arena, pe_panel *out)
     const double *before = pe_block_field(b, BEFORE), train = pe_block_number(b, TRAIN), length = pe_block_number(b, LENGTH);
     const bool pairs = pe_block_number(b, METHOD) == 0, scaled = n && isfinite(before[0]);
     double *index = pe_count_up(arena, (int64_t)n), *old = posenc_alloc(arena, n * sizeof *old);
-    char *trained = pe_words(arena, "train_length %.0f", train), *wanted = pe_words(arena, "length %.0f", length);
+    char *trained = pe_words(arena, "train_length %.0f", train), *wanted = pe_words(arena, "test_length %.0f", length);
     if (!index || !old || !trained || !wanted)
         return -1;
     for (size_t i = 0; i < n; i++)

@@ -76,7 +76,7 @@ static int draw(const pe_block *b, posenc_arena *arena, pe_panel *out)
     char *words = pe_words(arena, "norm of embeddings, mean norm / %.3g", ratio);
     *out = (pe_panel){
         .title = "L2 norm of each row",
-        .x_label = "position",
+        .x_label = "row",
         .y_label = "norm",
         .series = { { .label = "row norm",
                       .x = pe_block_field(b, POSITION),

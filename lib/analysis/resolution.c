@@ -84,7 +84,7 @@ static int draw(const pe_block *b, posenc_arena *arena, pe_panel *out)
     const int64_t rows = pe_block_size(b, ROWS), groups = pe_block_size(b, GROUPS);
     *out = (pe_panel){
         .title = "distance from each row to the next, by group of channels",
-        .x_label = "position",
+        .x_label = "row",
         .y_label = "distance to the next row",
         .y_log = true,
         .ordered = true,

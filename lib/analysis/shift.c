@@ -1,7 +1,7 @@
 /* shift.c - does a linear map take each row to the row k positions on?
  *
  * For sinusoids there is one that is exact, M(k) (relative_shift). For any table the best one is found by least squares on
- * every second row and judged by the rows between, which it has not seen. */
+ * six eighths of the rows and judged by the others, the third eighth and the seventh. */
 #include "analysis/analysis.h"
 #include "analysis/maps.h"
 
@@ -86,17 +86,17 @@ static posenc_status compute(const pe_analysis *a, const pe_subject *s, pe_block
     posenc_status st = work ? pe_fit_begin(&f, s, 0, n, pace, err) : pe_no_memory("memory", err);
     for (int64_t i = 0; i < m && !st; i++) {
         const int64_t k = (int64_t)offset[i];
-        double left = 0, total = 0;
+        pe_score score = { 0 };
         double *exact_error = pe_block_field(b, EXACT) + i, *exact_rms = pe_block_field(b, EXACT_RMS) + i;
         *exact_error = *exact_rms = (double)NAN;
         if (s->pairing.n)
             st = exact(s, k, work, exact_error, exact_rms, pace);
         st = st ? st : pe_fit_map(&f, k, pace);
-        st = st ? st : pe_fit_score(&f, k, false, &left, &total, pace);
-        pe_block_field(b, R2_FIT)[i] = total > 0 ? 1 - left / total : (double)NAN;
-        st = st ? st : pe_fit_score(&f, k, true, &left, &total, pace);
-        pe_block_field(b, R2)[i] = total > 0 ? 1 - left / total : (double)NAN;
-        pe_block_field(b, RESIDUAL)[i] = sqrt(left / (double)(n / 2 * s->d));
+        st = st ? st : pe_fit_score(&f, k, false, &score, pace);
+        pe_block_field(b, R2_FIT)[i] = score.total > 0 ? 1 - score.left / score.total : (double)NAN;
+        st = st ? st : pe_fit_score(&f, k, true, &score, pace);
+        pe_block_field(b, R2)[i] = score.total > 0 ? 1 - score.left / score.total : (double)NAN;
+        pe_block_field(b, RESIDUAL)[i] = score.rows ? sqrt(score.left / (double)(score.rows * s->d)) : (double)NAN;
     }
     pe_block_set(b, RANK, (double)f.rank);
     pe_fit_fini(&f);
@@ -138,7 +138,7 @@ const pe_what pe_what_shift = {
     .name = "shift",
     .title = "a linear map for each shift",
     .doc = "exact: pairs turned by k frequency, M(k) of relative_shift; least squares: the smallest A with\n"
-           "sum over even p of |table[p + k] - table[p] A|^2 least, judged on odd p",
+           "sum over p of |table[p + k] - table[p] A|^2 least, fitted without the third and the seventh eighth of p",
     .sizes = "offsets",
     .kinds = PE_ON(PE_ROWS) | PE_ON(PE_ROTARY),
     .ordered = true,

@@ -250,13 +250,14 @@ static posenc_status read_columns(const posenc_tensor *from, int64_t step, int64
     return st;
 }
 
-static posenc_status check_finite(const double *v, int64_t n, const pe_subject *s, posenc_error *err)
+/* Fourth powers must stay finite: those of singular values are. */
+static posenc_status check_values(const double *v, int64_t n, const pe_subject *s, posenc_error *err)
 {
     const int64_t columns = s->kind == PE_BIAS ? s->keys : s->d;
     for (int64_t i = 0; i < n; i++)
-        if (!isfinite(v[i]))
+        if (!(fabs(v[i]) <= 1e60))
             return pe_invalid(err, posenc_text("table[%lld][%lld]", (long long)(i / columns), (long long)(i % columns)).s,
-                              posenc_text("%g", v[i]), "finite numbers: this request gives others");
+                              posenc_text("%g", v[i]), "finite numbers, of at most 1e60 in magnitude");
     return PE_OK;
 }
 
@@ -322,7 +323,7 @@ posenc_status pe_subject_read(const posenc_request *r, const pe_analysis *a, boo
         st = st ? st : read_columns(&inner.tensor[a->second], a->column_step, a->columns, v, s->d, a->columns, row, &pace);
         free(row);
     }
-    st = st ? st : check_finite(v, n, s, err);
+    st = st ? st : check_values(v, n, s, err);
     s->table = s->kind == PE_BIAS ? NULL : v;
     s->bias = s->kind == PE_BIAS ? v : NULL;
     if (!st && s->kind == PE_SPECTRUM)

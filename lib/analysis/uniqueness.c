@@ -129,7 +129,7 @@ static int draw(const pe_block *b, posenc_arena *arena, pe_panel *out)
                            pe_block_number(b, EQUAL32), pe_block_number(b, EQUAL16), pe_block_number(b, EQUALB16));
     *out = (pe_panel){
         .title = title,
-        .x_label = "position",
+        .x_label = "row",
         .y_label = "distance",
         .series = { { .x = pe_block_field(b, POSITION),
                       .y = pe_block_field(b, NEAREST),

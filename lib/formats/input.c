@@ -122,10 +122,10 @@ posenc_status pe_wire_load(const pe_wire *w, const void *bytes, bool swap, bool 
 pe_place pe_place_of(posenc_request *r, const char *name)
 {
     pe_place own = { &r->encoding->table, posenc_row(&r->encoding->table, name), r->params };
+    if (r->of && (!own.row || posenc_row(&r->of->encoding->table, name))) /* a learned encoding has a table of its own */
+        return pe_place_of(r->of, name);
     if (own.row)
         return own;
-    if (r->of)
-        return pe_place_of(r->of, name);
     return (pe_place){ &posenc_common_table, posenc_row(&posenc_common_table, name), &r->common };
 }
 

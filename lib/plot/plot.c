@@ -153,7 +153,7 @@ static int log_ticks(const axis *a, int wanted, tick *out)
                 continue;
             out[n].value = v;
             out[n].text[0] = 0;
-            if ((m == 1 && (e - first) % every == 0) || (decades <= 1 && (m == 2 || m == 5)))
+            if ((m == 1 && (e - first) % every == 0) || a->high - a->low < ten / 2 || (decades <= 2 && (m == 2 || m == 5)))
                 tick_text(m, e, out[n].text);
             n++;
         }
@@ -172,6 +172,7 @@ typedef struct frame {
     const pe_panel *p;
     axis x, y;
     double left, top, right, bottom; /* of the area that shows data */
+    bool empty;                      /* no point can be shown */
 } frame;
 
 static void label(frame *f, double x, double y, double size, pe_anchor anchor, pe_rgb colour, const char *text)
@@ -314,26 +315,47 @@ static bool draw_series(frame *f, const pe_series *s, pe_rgb colour)
     return true;
 }
 
+/* Where a rule stands on the page; false: not within the panel. */
+static bool rule_place(const frame *f, const pe_rule *r, double *at)
+{
+    const axis *a = r->vertical ? &f->x : &f->y;
+    if (!shows(a, r->at))
+        return false;
+    *at = place(a, r->at);
+    return *at >= pe_min(a->from, a->to) - 0.5 && *at <= pe_max(a->from, a->to) + 0.5;
+}
+
 static void draw_rules(frame *f)
 {
-    const pe_panel *p = f->p;
-    for (int i = 0; i < p->nrules; i++) {
-        const pe_rule *r = &p->rule[i];
-        const axis *a = r->vertical ? &f->x : &f->y;
-        if (!shows(a, r->at))
-            continue;
-        const double at = place(a, r->at);
-        if (at < pe_min(a->from, a->to) - 0.5 || at > pe_max(a->from, a->to) + 0.5)
+    double at;
+    for (int i = 0; i < f->p->nrules; i++) {
+        const pe_rule *r = &f->p->rule[i];
+        if (!rule_place(f, r, &at))
             continue;
         const pe_point ends[] = { { r->vertical ? at : f->left, r->vertical ? f->top : at },
                                   { r->vertical ? at : f->right, r->vertical ? f->bottom : at } };
         f->c->line(f->c, ends, 2, 1, true, grey);
+    }
+}
+
+/* Their words, over the curves; those of a line too near to the last one are left out. */
+static void draw_rule_words(frame *f)
+{
+    double at, last = -1e9;
+    for (int i = 0; i < f->p->nrules; i++) {
+        const pe_rule *r = &f->p->rule[i];
+        if (!rule_place(f, r, &at) || (!r->vertical && fabs(at - last) < 14))
+            continue;
+        const double width = pe_font_width(r->label, SMALL) + 4;
+        double x = f->right - 6 - width, y = at - (at < f->top + 18 ? -15 : 5);
         if (r->vertical) {
-            const bool left = at > f->right - pe_font_width(r->label, SMALL) - 10;
-            label(f, left ? at - 5 : at + 5, f->top + 36 + 15 * (i % 3), SMALL, left ? PE_END : PE_START, grey, r->label);
+            x = at > f->right - width - 10 ? at - 5 - width : at + 5;
+            y = f->top + 36 + 15 * (i % 3);
         } else {
-            label(f, f->right - 6, at - (at < f->top + 18 ? -14 : 5), SMALL, PE_END, grey, r->label);
+            last = at;
         }
+        f->c->rect(f->c, x - 1, y - 11, width + 2, 14, (pe_rgb){ 255, 255, 255 });
+        label(f, x + 2, y, SMALL, PE_START, grey, r->label);
     }
 }
 
@@ -392,6 +414,7 @@ static void range_of_series(frame *f)
             include(&f->y, p->rule[i].at);
     if (bars && !p->y_log)
         include(&f->y, 0);
+    f->empty = !(f->x.low <= f->x.high);
     widen(&f->x, points);
     widen(&f->y, true);
 }
@@ -404,6 +427,9 @@ static bool draw_lines(frame *f)
     draw_rules(f);
     for (int i = f->p->nseries; i-- > 0 && ok;) /* the first on top */
         ok = draw_series(f, &f->p->series[i], colour_of(f->p, i));
+    draw_rule_words(f);
+    if (f->empty)
+        label(f, (f->left + f->right) / 2, (f->top + f->bottom) / 2, TEXT, PE_MIDDLE, grey, "no value to show");
     draw_legend(f);
     return ok;
 }

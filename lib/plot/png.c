@@ -28,7 +28,7 @@ static char *chunk(char *to, const char *name, size_t size)
 
 char *pe_png(const pe_rgb *pixel, size_t columns, size_t rows, size_t *size)
 {
-    enum { HEAD = 8 + 25, LEVEL = 9 };
+    enum { HEAD = 8 + 25, LEVEL = 6 };
     static const char magic[8] = { (char)0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
     const size_t row = 1 + columns * 3;
     uLongf packed = compressBound((uLong)(row * rows));

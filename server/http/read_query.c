@@ -85,8 +85,8 @@ static posenc_status set_own(reading *r, unsigned which, const char *name, const
 /* The row of that name, of the report or encoding asked for or of the encoding a report is about; NULL: none. */
 static const posenc_param *own_row(const posenc_request *q, const char *name)
 {
-    const posenc_param *row = posenc_row(&q->encoding->table, name);
-    return row || !q->of ? row : posenc_row(&q->of->encoding->table, name);
+    const posenc_param *row = q->of ? posenc_row(&q->of->encoding->table, name) : NULL;
+    return row ? row : posenc_row(&q->encoding->table, name);
 }
 
 /* Which of the door's names this is; 0: none. A row of the encoding goes first. */
@@ -306,7 +306,7 @@ posenc_status pe_read_request(pe_exchange *x)
     if (!(x->request = pe_request_new(x->service)))
         return posenc_fail(&x->error, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "try again");
     posenc_request *q = &x->request->r;
-    if ((st = x->route->report ? init_report(x, &r)
+    if ((st = x->route && x->route->report ? init_report(x, &r)
                                : posenc_request_init(q, x->asked.encoding, x->request->arena, &x->error)))
         return st;
     bool graph = (q->of ? q->of : q)->encoding->input == PE_GRAPH;
