@@ -483,6 +483,7 @@ static void emit_longrope(const ladder *l, double theta, const double *f)
 
 static void longrope(const ladder *l)
 {
+    enum { MANY = 6 };
     double *f = pe_scratch(l->s, l->n, sizeof *f);
     for (int64_t k = -3; k < 90 * 6 && f && !l->s->status && !(pe_best(l->s) < INFINITY); k++) {
         const double theta = k < 0 ? (double[]){ 500000, 1000000, 10000 }[k + 3]
@@ -491,7 +492,7 @@ static void longrope(const ladder *l)
             emit_longrope(l, theta, f);
     }
     /* waves of one position and one size prove a rotary table whatever its divisors; bare numbers would not */
-    if (!f || l->attention == 0 || pe_best(l->s) < INFINITY)
+    if (!f || l->n < MANY || l->attention == 0 || pe_best(l->s) < INFINITY)
         return;
     for (size_t i = 0; i < l->n; i++) {
         f[i] = pe_pow(10000, -(double)i / (double)l->n) / pe_max(l->w[i], 1e-12);
