@@ -602,8 +602,8 @@ posenc_status posenc_compare(const posenc_tensor *table, const posenc_request *r
                              posenc_comparison *out, posenc_context *ctx, posenc_error *err);
 /* {"output","rows","columns","answer_rows","answer_columns","same_sides","equal","differing","largest_absolute",
  * "largest_relative","largest_ulp","rms","first":[row,column],"worst","by_row","by_column","mistake" (a name or null),
- * "mistakes":[{"mistake","detail","largest","rms"}],"instead" (a match of identify, or null)}; those from "equal" to "by_column" only with same_sides. malloc'ed;
- * NULL: no memory. */
+ * "mistakes":[{"mistake","detail","largest","rms"}],"instead" (a match of identify, or null)}; those from "equal" to
+ * "by_column" only with same_sides. malloc'ed; NULL: no memory. */
 char *posenc_comparison_json(const posenc_comparison *r);
 
 #ifdef __cplusplus
