@@ -184,14 +184,12 @@ static void times_a_number(comparing *c, double attention, double scale)
         { "scale_left_out", "the table is not multiplied by scale_output", 1 / scale },
         { "scale_twice", "the table is multiplied by scale_output twice", scale },
         { "scale_left_out", "the table should be divided by the square root of its width", sqrt((double)c->cols) },
-        { "scaled", "the table is multiplied by the square root of its width", 1 / sqrt((double)c->cols) },
+        { "scaled", "the table is divided by the square root of its width", 1 / sqrt((double)c->cols) },
         { "scaled", NULL, pe_nice(k, 1e-4 * fabs(k)) },
     };
     for (size_t i = 0; i < PE_LEN(list); i++) {
         char detail[80];
-        double number = list[i].number;
-        if (i == 4 || i == 5) /* which of the two is larger */
-            number = i == 4 ? sqrt((double)c->cols) : 1 / sqrt((double)c->cols);
+        const double number = list[i].number;
         if (fabs(number - 1) < 1e-9 || fabs(number - k) > 2e-3 * fabs(k))
             continue;
         snprintf(detail, sizeof detail, "the table is the answer times %.6g", number);
@@ -463,8 +461,8 @@ static double rounded(posenc_dtype t, double v)
     return back;
 }
 
-/* Which column of the answer goes with which frequency, and whether it is a cosine: from its first positions, read as
- * waves. Only where the answer has 8 rows of a range from 0. */
+/* Positions, or frequencies and angles too, rounded before the sines. The frequencies are the angles of position 1, which
+ * the request itself gives. */
 static void short_angles(comparing *c)
 {
     static const posenc_dtype types[] = { PE_bfloat16, PE_float16 };

@@ -279,7 +279,7 @@ static posenc_status check(const posenc_tensor *t, double tolerance, posenc_erro
             return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "table", "too many elements", "at most %d elements",
                                (int)MOST_ELEMENTS);
     }
-    if (count == 1 || (t->rank > 1 && (t->shape[0] == 1 || t->shape[t->rank - 1] == 1) && t->rank == 2 && count < 2))
+    if (count == 1)
         return pe_invalid(err, "table", posenc_text("1 element"), "at least 2 rows");
     if (t->rank >= 2 && count == t->shape[t->rank - 1])
         return pe_invalid(err, "table", posenc_text("1 row"), "at least 2 rows");

@@ -2,6 +2,7 @@
 #include "analysis/fit.h"
 #include "core/elementary.h"
 
+#include "alloc.h"
 #include "ask.h"
 
 #include <math.h>
@@ -214,6 +215,30 @@ START_TEST(refused)
 }
 END_TEST
 
+/* Whatever allocation fails, the answer is BUSY or the right one. */
+START_TEST(no_memory)
+{
+    posenc_answer a = ask("sinusoidal", "embedding_dim=8&num_positions=12&offset=4");
+    bool failed = true;
+    long n = 1;
+    for (; failed && n < 5000; n++) {
+        posenc_arena *arena = posenc_arena_new(1 << 20);
+        posenc_identification out;
+        posenc_error err = { 0 };
+        alloc_fail_at(n);
+        const posenc_status st = posenc_identify(&a.result.tensor[0], 0, arena, &out, NULL, &err);
+        failed = alloc_failed();
+        alloc_fail_at(0);
+        ck_assert_msg(st == PE_BUSY || (st == PE_OK && out.nmatches && strstr(out.match[0].query, "offset=4")), "%ld: %d", n,
+                      st);
+        ck_assert(failed || st == PE_OK);
+        posenc_arena_free(arena);
+    }
+    ck_assert(n > 10 && n < 5000);
+    posenc_answer_fini(&a);
+}
+END_TEST
+
 Suite *identify_suite(void)
 {
     Suite *s = suite_create("identify");
@@ -226,6 +251,7 @@ Suite *identify_suite(void)
     tcase_add_test(c, nothing_named);
     tcase_add_test(c, repeated);
     tcase_add_test(c, refused);
+    tcase_add_test(c, no_memory);
     suite_add_tcase(s, c);
     return s;
 }
