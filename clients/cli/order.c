@@ -138,7 +138,7 @@ static const struct {
     { "output", REQUESTS | WORDS | GRAPHS | IN(RESOLVE) },
     { "url", REQUESTS | WORDS | IN(RESOLVE) },
     { "deadline", REQUESTS | WORDS | IN(RESOLVE) },
-    { "threads", IN(ENCODE) | IN(RESOLVE) },
+    { "threads", IN(ENCODE) | IN(RESOLVE) | IN(ANALYZE) },
     { "help", ~0u },
     { "version", ~0u },
 };

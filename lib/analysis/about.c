@@ -46,7 +46,7 @@ static posenc_status compute(const pe_analysis *a, const pe_subject *s, pe_block
     pe_block_set(b, HEADS, bias ? (double)s->heads : none);
     pe_block_set(b, QUERIES, bias ? (double)s->queries : none);
     pe_block_set(b, KEYS, bias ? (double)s->keys : none);
-    pe_block_set(b, LAYOUT, s->pairing.looked ? s->pairing.layout : none);
+    pe_block_set(b, LAYOUT, s->pairing.looked ? (double)s->pairing.layout : none);
     return PE_OK;
 }
 

@@ -34,7 +34,7 @@ static const pe_field fields[] = {
                  .unit = "positions",
                  .kind = PE_F_WHOLE,
                  .axis = { 1 + BASES },
-                 .doc = "first distance within test_length, after the first fall, at which rows are as like as neighbours; null: "
+                 .doc = "first distance within test_length, after a fall, at which rows are as like as neighbours; null: "
                         "none" },
     [OFFSET] = { .name = "offset",
                  .unit = "positions",

@@ -230,7 +230,7 @@ static posenc_status compute(const pe_analysis *a, const pe_subject *s, pe_block
         pe_block_field(b, IN_LENGTH)[i] = w[i] * (double)a->test_length / pe_two_pi.hi;
         unfinished += in_training < 1;
         before[i] = s->before ? s->before[i] : (double)NAN;
-        rule_word[i] = s->before ? rule_of(before[i], w[i], most) : (double)NAN;
+        rule_word[i] = s->before ? (double)rule_of(before[i], w[i], most) : (double)NAN;
     }
     pe_block_set(b, TRAIN, (double)a->train_length);
     pe_block_set(b, LENGTH, (double)a->test_length);

@@ -2,6 +2,7 @@
 #include "analysis/analysis.h"
 
 #include "core/digest.h"
+#include "core/parallel.h"
 #include "linalg/sort.h"
 
 #include <stdlib.h>
@@ -27,6 +28,8 @@ static const pe_field fields[] = {
     [NEAREST] = { .name = "nearest", .axis = { 1 + ROWS }, .doc = "distance to the nearest other row" },
 };
 
+enum { PARTS = 16 }; /* of the search */
+
 typedef struct item {
     uint8_t digest[32];
 } item;
@@ -38,7 +41,7 @@ static void cost(const pe_analysis *a, const int64_t size[PE_MAX_SIZES], posenc_
     const double n = (double)a->subject.n, d = (double)a->subject.d;
     (void)size;
     *out = (posenc_cost){ .ns = n * n / 2 * (0.25 * d + 8) + 4 * n * (20 * d + 1500),
-                          .scratch = (uint64_t)a->subject.n * (sizeof(double) + 2 * sizeof(item)) +
+                          .scratch = (uint64_t)a->subject.n * (PARTS * sizeof(double) + 2 * sizeof(item)) +
                                      (uint64_t)a->subject.d * 2 * sizeof(double) };
 }
 
@@ -72,26 +75,54 @@ static posenc_status equal_rows(const pe_subject *s, posenc_dtype dtype, item *i
     return st;
 }
 
-/* Squared distance of every row to its nearest. */
-static posenc_status nearest_rows(const pe_subject *s, double *near, int64_t pair[2], pe_pace *pace)
+/* Squared distances of every row to its nearest, by parts: part i compares its rows with all later ones. Smallest of several
+ * is exact, so that the parts may be joined in any grouping. */
+typedef struct search {
+    const pe_subject *s;
+    posenc_context *ctx;
+    double *near;           /* (PARTS, n) */
+    int64_t pair[PARTS][2]; /* the first of the nearest pairs of each part */
+    double least[PARTS];    /* their squared distance; infinite: no pair */
+} search;
+
+static posenc_status search_part(void *arg, int64_t part, posenc_error *err)
 {
-    double least = INFINITY;
+    (void)err;
+    search *w = arg;
+    const pe_subject *s = w->s;
+    double *near = w->near + part * s->n;
+    pe_pace pace = { .ctx = w->ctx };
     posenc_status st = PE_OK;
+    w->least[part] = INFINITY;
     for (int64_t p = 0; p < s->n; p++)
         near[p] = INFINITY;
-    for (int64_t p = 0; p < s->n && !st; p++)
+    for (int64_t p = part; p < s->n && !st; p += PARTS) /* early rows have more to compare with */
         for (int64_t q = p + 1; q < s->n && !st; q++) {
             const double v = pe_distance2(s->table + p * s->d, s->table + q * s->d, s->d);
             near[p] = pe_min(near[p], v);
             near[q] = pe_min(near[q], v);
-            if (v < least) {
-                least = v;
-                pair[0] = p;
-                pair[1] = q;
+            if (v < w->least[part]) {
+                w->least[part] = v;
+                w->pair[part][0] = p;
+                w->pair[part][1] = q;
             }
-            st = pe_pace_add(pace, s->d / 4 + 8);
+            st = pe_pace_add(&pace, s->d / 4 + 8);
         }
     return st;
+}
+
+/* The first part's numbers become those of all. */
+static void join(search *w, int64_t pair[2])
+{
+    double least = INFINITY;
+    for (int part = 0; part < PARTS; part++) {
+        for (int64_t p = 0; p < w->s->n; p++)
+            w->near[p] = pe_min(w->near[p], w->near[part * w->s->n + p]);
+        if (w->least[part] < least || (w->least[part] == least && w->pair[part][0] < pair[0])) {
+            least = w->least[part];
+            memcpy(pair, w->pair[part], sizeof w->pair[part]);
+        }
+    }
 }
 
 static posenc_status compute(const pe_analysis *a, const pe_subject *s, pe_block *b, pe_pace *pace, posenc_error *err)
@@ -99,12 +130,15 @@ static posenc_status compute(const pe_analysis *a, const pe_subject *s, pe_block
     static const posenc_dtype dtypes[] = { PE_float64, PE_float32, PE_float16, PE_bfloat16 };
     (void)a;
     const int64_t m = pe_sample(s->n, 1024, pe_block_field(b, POSITION));
-    double *near = malloc((size_t)s->n * (sizeof *near + 2 * sizeof(item)) + (size_t)s->d * 2 * sizeof *near), squares = 0;
+    double *near = malloc((size_t)s->n * (PARTS * sizeof *near + 2 * sizeof(item)) + (size_t)s->d * 2 * sizeof *near),
+           squares = 0;
     int64_t pair[2] = { 0, 0 };
     if (!near)
         return pe_no_memory("memory", err);
-    double *row = near + s->n, *clean = row + s->d;
-    posenc_status st = nearest_rows(s, near, pair, pace);
+    double *row = near + PARTS * s->n, *clean = row + s->d;
+    search w = { .s = s, .ctx = pace->ctx, .near = near };
+    posenc_status st = pe_parallel(pace->ctx, PARTS, 0, search_part, &w, err);
+    join(&w, pair);
     for (size_t i = 0; i < PE_LEN(dtypes) && !st; i++)
         st = equal_rows(s, dtypes[i], (item *)(void *)(clean + s->d), row, clean, pe_block_field(b, EQUAL64 + (int)i), pace,
                         err);

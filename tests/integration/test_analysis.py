@@ -314,3 +314,9 @@ def test_deadline(server):
     got = ask(server.url + "/v1/encodings/sinusoidal/analysis.json?embedding_dim=512&num_positions=9000&what=uniqueness,subspace",
               **{"Request-Timeout": "0.2"})
     assert got[0] == 504 and json.loads(got[2])["reason"] == "DEADLINE_EXCEEDED"
+
+
+def test_threads_change_no_byte():
+    words = ["analyze", "sinusoidal", "embedding_dim=64", "num_positions=700", "what=similarity,uniqueness", "--format", "json"]
+    one, three = (subprocess.run([BUILD / "posenc", *words, "--threads", n], capture_output=True, check=True).stdout for n in "13")
+    assert one == three

@@ -89,7 +89,7 @@ This page is written by `make docs-analysis`; it is not edited by hand. Every co
             {"direction": ["offset", "dot_difference", "map_difference", "error_right", "error_wrong"]})
     section("What if the text is longer than the table (512 to 1024)?",
             "`learned_extend` stretches a table by interpolation, repeats it, or goes on with sinusoids. Stretched, neighbours move nearer: "
-            "the distance from a row to the next halves, and what the model learned of distance 1 is now at distance 2.",
+            "the distance from a row to the next halves (and again at both ends, where interpolation stops), and what the model learned of distance 1 is now at distance 2.",
             "learned_extend method=linear new_length=128 --input table=build/docs/sinusoid.npy",
             {"resolution": ["group_first", "group_width", "equal_neighbours"], "uniqueness": ["distance", "relative", "equal_bfloat16"]}, [SINUSOID])
     section("Add or concatenate? Does adding pollute the words?",
@@ -109,13 +109,16 @@ This page is written by `make docs-analysis`; it is not edited by hand. Every co
             {"subspace": ["rank", "dims_99"], "norms": ["mean", "rms"]}, [SINUSOID, ZEROS])
     section("Sentence, paragraph and document levels?",
             "`hierarchical` adds a table for each level. Here 32 tokens in four sentences of 8: similarity falls within a "
-            "sentence, and rows of equal place in neighbouring sentences are alike again.",
+            "sentence and is back at the same place of the next one. Added with equal weights and bases, levels can stand in for each "
+            "other: some rows are equal (token 1 of the first sentence, token 0 of the second). `level_weights`, or "
+            "`combine=concat`, keeps them apart.",
             "hierarchical level_dims=16,16 level_encodings=sinusoidal,sinusoidal "
             "token_level_ids=[[" + ",".join(str(i) for i in range(32)) + "],[" + ",".join(str(i // 8) for i in range(32)) + "]]",
             {"similarity": ["variation", "monotone_to"], "uniqueness": ["distance", "equal"]})
     section("Why 10000, and what does another base do?",
             "A small base spends its pairs on fast waves: rows far apart become unlike sooner. A large one leaves pairs that never finish a "
-            "period in training.",
+            "period in training. With 32 pairs no two rows within 4096 are as alike as neighbours are, with any of these bases: it is "
+            "not repetition that limits the length.",
             "sinusoidal embedding_dim=64 num_positions=512 train_length=512 test_length=4096",
             {"base": ["base", "longest_wavelength", "covers", "unfinished", "first_repeat", "smallest_unique_base"]})
     section("Why does it fail on long texts?",
@@ -137,7 +140,7 @@ This page is written by `make docs-analysis`; it is not edited by hand. Every co
             "continuous_sinusoidal embedding_dim=32 timestamps=" + ",".join(f"{i / 2:g}" for i in range(64)),
             {"frequencies": ["shortest_wavelength", "longest_wavelength", "unfinished"]})
     section("Trees and graphs?",
-            "Eigenvectors of a graph's Laplacian: eigenvalues that are equal leave their vectors undetermined (here ten of twenty), and "
+            "Eigenvectors of a graph's Laplacian: eigenvalues that are equal leave their vectors undetermined (orange), and "
             "the last ones live on a few nodes.",
             "laplacian k=20 --graph tests/golden/graph/graphs/karate.edges.npy --num-nodes 34",
             {"spectrum": ["components", "undetermined", "eigenvalue", "participation"]})

@@ -19,6 +19,7 @@ grep -lE 'microhttpd' $(find server -name '*.[ch]' -not -path 'server/http/*') &
 grep -lE '<grpc/|pb-c.h' $(find server -name '*.[ch]' -not -path 'server/grpc/*') && say "gRPC outside server/grpc"
 grep -lE '#include "http/' $(find server/grpc -name '*.[ch]') && say "the gRPC door includes the HTTP door"
 grep -lE '#include "grpc/' $(find server/http -name '*.[ch]') && say "the HTTP door includes the gRPC door"
+grep -lE '#include "(encodings|formats|analysis|sequence|graph|linalg|resolve)/' lib/plot/*.[ch] && say "lib/plot draws, and knows nothing of what"
 grep -lE '#include "encodings/[a-z_]+\.h"' $(find lib -name '*.[ch]' -not -name registry.c) && say "only registry.c includes from encodings/"
 
 # every encoding's file is listed, and every listed one has a unit test and a message
