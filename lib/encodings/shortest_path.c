@@ -17,8 +17,10 @@
  *
  * Sources: Ying et al. 2021, arXiv:2106.05234 (Graphormer: floyd_warshall, 510 for no path, later masks); GraphGPS
  * graphormer_pre_processing; DGL shortest_dist; P-GNN precompute_dist_data (You et al. 2019, arXiv:1906.04817). */
+#include "core/lanes.h"
 #include "graph/batch.h"
 #include "graph/paths.h"
+#include "graph/simple.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,8 +190,9 @@ static void cost(const posenc_request *r, posenc_cost *out)
         const double paths = p->return_paths ? 6 * n + 5 * m + 3 * n * (double)p->max_predecessors : 0;
         out->ns += 1500 + 60 * m + 30 * n + sources * (search + paths + 4 * n);
         const uint64_t abreast = sources < PE_WAVE ? (uint64_t)sources : PE_WAVE;
-        const uint64_t scratch = (uint64_t)arcs * 60 + (uint64_t)nodes * (160 + 8 * abreast) + pe_wave_bytes(nodes) +
-                                 pe_spread_bytes(nodes) + (uint64_t)(sources * 4) + 4096;
+        const uint64_t scratch = (uint64_t)arcs * 60 + (uint64_t)nodes * (160 + 8 * abreast) +
+                                 pe_wave_bytes(nodes, (int64_t)abreast) + pe_spread_bytes(nodes) + (uint64_t)(sources * 4) +
+                                 4096;
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }
@@ -200,6 +203,12 @@ typedef struct answer {
     posenc_tensor *distances, *predecessors; /* predecessors: NULL without return_paths */
     int64_t *offsets;                        /* NULL but for a batch of whole matrices */
     int64_t equal;                           /* for a warning */
+    uint64_t told[PE_PAIRS_NONE + 1];        /* what is told of so many steps: as many bytes as the dtype has */
+    bool same[PE_PAIRS_NONE + 1];            /* it is what is told where there is no path */
+    bool any_same;
+    bool whole; /* the numbers told are steps, but for those that are beyond and for `unreachable` */
+    uint8_t most, beyond;
+    int64_t none;
 } answer;
 
 typedef struct work {
@@ -212,7 +221,6 @@ typedef struct work {
     pe_spread search;
     int64_t sources;
     int32_t *source; /* (sources) */
-    int32_t *steps;  /* (64, n), or one row where lengths are asked for: NULL */
     double *row;     /* (64, n) distances of a block of sources */
     int32_t *before; /* (max_predecessors) scratch */
     double most;     /* the largest number that the dtype holds */
@@ -225,7 +233,6 @@ static void work_fini(work *w)
     pe_wave_fini(&w->wave);
     pe_spread_fini(&w->search);
     free(w->source);
-    free(w->steps);
     free(w->row);
     free(w->before);
 }
@@ -246,21 +253,27 @@ static posenc_status work_init(work *w, posenc_error *err)
         return st;
     if (w->o->predecessors && (st = pe_csr_transpose(&w->csr, &w->into, w->j->ctx, err)))
         return st;
-    if ((st = w->lengths ? pe_spread_init(&w->search, &w->csr, true, err) : pe_wave_init(&w->wave, &w->csr, err)))
+    if (w->lengths && (st = pe_spread_init(&w->search, &w->csr, true, err)))
         return st;
     const int64_t abreast = w->sources < PE_WAVE ? w->sources : PE_WAVE;
     const size_t block = (size_t)(abreast * n) + 1;
     w->source = malloc((size_t)(w->sources + 1) * sizeof *w->source);
-    w->steps = w->lengths ? NULL : malloc(block * sizeof *w->steps);
     w->row = malloc(block * sizeof *w->row);
     w->before = malloc((size_t)w->p->max_predecessors * sizeof *w->before);
-    if (!w->source || (!w->lengths && !w->steps) || !w->row || !w->before)
+    if (!w->source || !w->row || !w->before)
         return pe_no_memory("memory", err);
     for (int64_t i = 0; i < n && w->whole && !st; i++) {
         w->source[i] = (int32_t)i;
         st = pe_pace_add(&w->j->pace, 1);
     }
-    return w->whole ? st : take_roots(w->p, n, w->source, &w->j->pace, err);
+    if (!st && !w->whole)
+        st = take_roots(w->p, n, w->source, &w->j->pace, err);
+    if (st || w->lengths)
+        return st;
+    bool together;
+    if ((st = pe_wave_abreast(&w->csr, w->source, w->sources, &together, &w->j->pace, err)))
+        return st;
+    return pe_wave_init(&w->wave, &w->csr, (int)abreast, together, err);
 }
 
 /* The place of the pair (source s, node v) among all that are told. */
@@ -339,14 +352,14 @@ static posenc_status block(work *w, int64_t first, int count, posenc_error *err)
     const int64_t n = w->j->n;
     const posenc_tensor *t = w->o->distances;
     posenc_status st = PE_OK;
-    if (!w->lengths && (st = pe_wave_run(&w->wave, w->source + first, count, w->steps, &w->j->pace)))
+    if (!w->lengths && (st = pe_wave_run(&w->wave, w->source + first, count, &w->j->pace)))
         return st;
     for (int i = 0; i < count && !st; i++) {
         double *row = w->row + i * n;
         if (w->lengths && (st = pe_spread_run(&w->search, w->source + first + i, 1, -1, &w->j->pace, err)))
             return st;
         for (int64_t v = 0; v < n && !st; v++) {
-            row[v] = w->lengths ? w->search.dist[v] : w->steps[i * n + v];
+            row[v] = w->lengths ? w->search.dist[v] : pe_wave_steps(&w->wave, i, v);
             st = pe_pace_add(&w->j->pace, 1);
         }
         for (int64_t v = 0; v < n && w->o->predecessors && !st; v++)
@@ -369,6 +382,136 @@ static posenc_status block(work *w, int64_t first, int count, posenc_error *err)
     return st;
 }
 
+/* ---- small graphs ---- */
+
+static void tell_steps(const shortest_path *p, answer *o)
+{
+    double told[PE_PAIRS_NONE + 1];
+    for (int d = 0; d <= PE_PAIRS_NONE; d++) {
+        told[d] = pe_tell(&p->tell, d < PE_PAIRS_NONE ? d : -1);
+        o->same[d] = d < PE_PAIRS_NONE && told[d] == (double)p->tell.unreachable &&
+                     (!p->tell.capped || d <= p->tell.max_dist);
+        o->any_same = o->any_same || o->same[d];
+    }
+    posenc_convert(o->distances->dtype, o->told, told, PE_LEN(told));
+    o->whole = p->tell.transform == PE_DISTANCE_DIST && o->distances->dtype > PE_bfloat16;
+    o->most = p->tell.capped && p->tell.max_dist < PE_PAIRS_NONE ? (uint8_t)p->tell.max_dist : PE_PAIRS_NONE;
+    o->none = p->tell.unreachable;
+    o->beyond = p->tell.drop_beyond ? PE_PAIRS_NONE : o->most;
+}
+
+/* Rows of n bytes become elements that are looked up. */
+#define LOOK_UP(type)                   \
+    for (int64_t u = 0; u < n; u++)     \
+        for (int64_t v = 0; v < n; v++) \
+    ((type *)to)[u * n + v] = ((const type *)told)[steps[u * width + v]]
+
+static void look_up(const answer *o, const uint8_t *steps, int64_t n, void *to)
+{
+    const int64_t width = pe_pairs_width(n);
+    const void *told = o->told;
+    switch (posenc_dtype_size(o->distances->dtype)) {
+    case 1: LOOK_UP(uint8_t); break;
+    case 2: LOOK_UP(uint16_t); break;
+    case 4: LOOK_UP(uint32_t); break;
+    default: LOOK_UP(uint64_t); break;
+    }
+}
+
+/* The same where they are steps, eight at once. What a row writes past its end the next one overwrites, as long as there
+ * is room for that. */
+typedef uint8_t eight_bytes __attribute__((vector_size(8)));
+typedef uint8_t eight_uint8 __attribute__((vector_size(8)));
+typedef int16_t eight_int16 __attribute__((vector_size(16)));
+typedef int32_t eight_int32 __attribute__((vector_size(32)));
+typedef int64_t eight_int64 __attribute__((vector_size(64)));
+
+#define WIDEN(kind)                                                                                         \
+    for (int64_t u = 0, at = 0; u < n; u++, at += n)                                                        \
+        for (int64_t k = 0; k < n; k += 8) {                                                                \
+            eight_bytes x;                                                                                  \
+            memcpy(&x, steps + u * width + k, sizeof x);                                                    \
+            const eight_bytes over = (eight_bytes)(x > most) & (eight_bytes)(x != PE_PAIRS_NONE);           \
+            x = (x & ~over) | (over & beyond);                                                              \
+            eight_##kind told = __builtin_convertvector(x, eight_##kind);                                   \
+            const eight_##kind gone = (eight_##kind)(told == PE_PAIRS_NONE);                                \
+            told = (told & ~gone) | (gone & (kind##_t)none);                                                \
+            if (at + k + 8 <= n * n)                                                                        \
+                memcpy((kind##_t *)to + at + k, &told, sizeof told);                                        \
+            else                                                                                            \
+                memcpy((kind##_t *)to + at + k, &told, (size_t)(n - k < 8 ? n - k : 8) * sizeof(kind##_t)); \
+        }
+
+PE_BODY void widen_body(const answer *o, const uint8_t *steps, int64_t n, void *to)
+{
+    const int64_t width = pe_pairs_width(n), none = o->none;
+    const uint8_t most = o->most, beyond = o->beyond;
+    switch (o->distances->dtype) {
+    case PE_uint8: WIDEN(uint8) break;
+    case PE_int16: WIDEN(int16) break;
+    case PE_int32: WIDEN(int32) break;
+    default: WIDEN(int64) break;
+    }
+}
+
+PE_KERNEL(widen, widen_body, (const answer *o, const uint8_t *steps, int64_t n, void *to), (o, steps, n, to))
+
+static posenc_status in_bytes(pe_graph_job *j, answer *o, const pe_csr *csr, void *to)
+{
+    const int64_t n = j->n, width = pe_pairs_width(n);
+    _Alignas(64) uint8_t steps[PE_PAIRS * 128];
+    pe_pairs(csr, steps);
+    if (o->whole)
+        widen_paths[pe_simd()](o, steps, n, to);
+    else
+        look_up(o, steps, n, to);
+    for (int64_t u = 0; u < n && o->any_same; u++)
+        for (int64_t v = 0; v < n; v++)
+            o->equal += o->same[steps[u * width + v]];
+    return pe_pace_add(&j->pace, n * n * (2 + width / 32));
+}
+
+/* A row at a time becomes float64 and then what is told. */
+static posenc_status in_words(pe_graph_job *j, answer *o, const pe_csr *csr, char *to, posenc_error *err)
+{
+    const pe_telling *tell = &((const shortest_path *)j->request->params)->tell;
+    const int64_t n = j->n, width = pe_pairs_width(n);
+    const size_t size = posenc_dtype_size(o->distances->dtype);
+    double told[PE_WIDE_PAIRS + 1], row[PE_WIDE_PAIRS]; /* told[n]: no path */
+    uint16_t *steps = aligned_alloc(64, (size_t)(n * width) * sizeof *steps);
+    if (!steps)
+        return pe_no_memory("memory", err);
+    for (int64_t d = 0; d <= n; d++)
+        told[d] = pe_tell(tell, d < n ? (double)d : -1);
+    posenc_status st = pe_wide_pairs(csr, steps, &j->pace);
+    for (int64_t u = 0; u < n && !st; u++) {
+        for (int64_t v = 0; v < n; v++) {
+            const int64_t d = steps[u * width + v];
+            row[v] = told[d < n ? d : n];
+            o->equal += d < n && row[v] == (double)tell->unreachable && (!tell->capped || (double)d <= tell->max_dist);
+        }
+        posenc_convert(o->distances->dtype, to + (size_t)(u * n) * size, row, (size_t)n);
+        st = pe_pace_add(&j->pace, 3 * n);
+    }
+    free(steps);
+    return st;
+}
+
+/* The whole matrix of a small graph without weights, if it is one and all its distances are sure to fit. */
+static bool small(pe_graph_job *j, answer *o, posenc_status *st, posenc_error *err)
+{
+    const shortest_path *p = j->request->params;
+    const posenc_tensor *t = o->distances;
+    pe_simple plain;
+    if (j->n > PE_WIDE_PAIRS || root_count(p) >= 0 || o->predecessors ||
+        (j->n > PE_PAIRS && pe_distance_largest(t->dtype) < (double)(j->n - 1)) ||
+        !pe_simple_build(j->request->graph, j->graph, PE_LOOPS_DROP, &plain))
+        return false;
+    void *to = element(t, o->offsets ? o->offsets[j->graph] : 0);
+    *st = j->n > PE_PAIRS ? in_words(j, o, &plain.csr, to, err) : in_bytes(j, o, &plain.csr, to);
+    return true;
+}
+
 static void say_progress(const work *w, int64_t done)
 {
     const posenc_context *ctx = w->j->ctx;
@@ -383,8 +526,11 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
     answer *o = self;
     work w = { .p = j->request->params, .o = o, .j = j };
-    const answer before = *o;
-    posenc_status st = work_init(&w, err);
+    const int64_t equal = o->equal;
+    posenc_status st;
+    if (small(j, o, &st, err))
+        return st;
+    st = work_init(&w, err);
     for (int64_t first = 0; first < w.sources && !st; first += PE_WAVE) {
         const int64_t left = w.sources - first;
         st = block(&w, first, (int)(left < PE_WAVE ? left : PE_WAVE), err);
@@ -394,7 +540,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         st = mirror(&w);
     j->zero_edges = w.csr.zero_edges;
     if (st) /* nothing of a graph without numbers is counted */
-        *o = before;
+        o->equal = equal;
     work_fini(&w);
     return st;
 }
@@ -409,8 +555,9 @@ static posenc_status spoil(pe_graph_job *j, void *self)
 
 static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
 {
-    (void)c, (void)err;
+    (void)err;
     ((answer *)copy)->equal = 0;
+    tell_steps(c->request->params, copy);
     return PE_OK;
 }
 
