@@ -26,10 +26,11 @@ typedef struct comparing {
     const char *output;
     posenc_dtype dtype; /* of the answer */
     double *want;       /* (count) the answer, in float64, rounded to the request's dtype */
-    double *made;       /* (count) of a mistake */
-    double rms;         /* of table - want */
-    size_t rows, cols;  /* of the answer */
-    bool sides;         /* the table has the answer's sides */
+    double *made;       /* (room) of a mistake */
+    size_t room;
+    double rms;        /* of table - want */
+    size_t rows, cols; /* of the answer */
+    bool sides;        /* the table has the answer's sides */
     posenc_mistake found[MOST_MISTAKES];
     size_t nfound;
 } comparing;
@@ -42,8 +43,10 @@ static void sides(const posenc_tensor *t, size_t *rows, size_t *cols)
     *rows = *cols ? (size_t)posenc_tensor_count(t) / *cols : 0;
 }
 
-/* The output of a resolved request as float64 in the arena of the search. NULL: none, or failed. */
-static double *answer(comparing *c, const posenc_request *r, const char *output, size_t *rows, size_t *cols)
+/* The output of a resolved request as float64, in `to`, which has `room`, or else in the arena of the search. NULL: none, or
+ * failed. */
+static double *answer(comparing *c, const posenc_request *r, const char *output, double *to, size_t room, size_t *rows,
+                      size_t *cols)
 {
     posenc_result out = r->shape;
     uint64_t place = 0;
@@ -58,7 +61,7 @@ static double *answer(comparing *c, const posenc_request *r, const char *output,
     for (int i = 0; i < out.ntensors && !st; i++)
         if (!strcmp(out.tensor[i].name, output)) {
             sides(&out.tensor[i], rows, cols);
-            v = pe_scratch(&c->s, *rows * *cols, sizeof *v);
+            v = *rows * *cols <= room ? to : pe_scratch(&c->s, *rows * *cols, sizeof *v);
             if (v)
                 pe_tensor_read(&out.tensor[i], 0, *rows * *cols, v);
         }
@@ -283,7 +286,7 @@ static void try_change(comparing *c, const char *name, const char *detail, const
         if (!strcmp(r.shape.tensor[i].name, c->output))
             sides(&r.shape.tensor[i], &rows, &cols);
     if (same && rows == c->s.view[0].rows && cols == c->s.view[0].cols)
-        hold(c, name, detail, answer(c, &r, c->output, &rows, &cols), rows, cols);
+        hold(c, name, detail, answer(c, &r, c->output, c->made, c->room, &rows, &cols), rows, cols);
     posenc_arena_free(a);
 }
 
@@ -482,8 +485,8 @@ static void short_angles(comparing *c)
     size_t rows = 0, cols = 0;
     const bool ready = w && cosine && a && changed(c, PE_float64, drop, "positions", "0,1", a, &r);
     if (ready) {
-        row = answer(c, &r, c->output, &rows, &cols);
-        other = rope ? answer(c, &r, strcmp(c->output, "cos") ? "cos" : "sin", &rows, &cols) : NULL;
+        row = answer(c, &r, c->output, NULL, 0, &rows, &cols);
+        other = rope ? answer(c, &r, strcmp(c->output, "cos") ? "cos" : "sin", NULL, 0, &rows, &cols) : NULL;
     }
     posenc_arena_free(a);
     if (!row || rows != 2 || cols != c->cols || (rope && !other))
@@ -602,9 +605,9 @@ static double *right_answer(comparing *c, posenc_dtype dtype)
     posenc_request r;
     double *v = NULL;
     if ((posenc_dtype)c->r->common.dtype == dtype)
-        v = answer(c, c->r, c->output, &c->rows, &c->cols);
+        v = answer(c, c->r, c->output, NULL, 0, &c->rows, &c->cols);
     else if (own && changed(c, dtype, NULL, NULL, NULL, own, &r))
-        v = answer(c, &r, c->output, &c->rows, &c->cols);
+        v = answer(c, &r, c->output, NULL, 0, &c->rows, &c->cols);
     else if (!own)
         c->s.status = PE_BUSY;
     posenc_arena_free(own);
@@ -627,7 +630,8 @@ posenc_status pe_compare_as(const posenc_tensor *table, const posenc_request *r,
         st = err ? err->status : PE_INVALID;
     if (!st) {
         c.want = right_answer(&c, dtype);
-        c.made = pe_scratch(&c.s, c.rows * c.cols + 1, sizeof *c.made);
+        c.room = c.rows * c.cols > v->rows * v->cols ? c.rows * c.cols : v->rows * v->cols;
+        c.made = pe_scratch(&c.s, c.room + 1, sizeof *c.made);
         st = c.s.status ? c.s.status : c.want ? PE_OK : PE_INTERNAL;
     }
     if (!st) {
@@ -653,7 +657,7 @@ posenc_status pe_compare_as(const posenc_tensor *table, const posenc_request *r,
             size_t rows = 0, cols = 0;
             if (!strcmp(name, c.output) || posenc_tensor_count(&r->shape.tensor[i]) != posenc_tensor_count(table))
                 continue;
-            const double *other = answer(&c, r, name, &rows, &cols);
+            const double *other = answer(&c, r, name, c.made, c.room, &rows, &cols);
             hold(&c, "other_output", posenc_text("the table is the output %.40s", name).s, other, rows, cols);
         }
         if (!c.nfound && !c.s.status)

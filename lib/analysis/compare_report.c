@@ -1,6 +1,7 @@
 /* compare_report.c - the report `compare`: a table against the request it is about. */
 #include "analysis/compare.h"
 #include "analysis/finding.h"
+#include "analysis/identify.h"
 
 typedef struct compare {
     posenc_given given;
@@ -40,7 +41,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const compare *p = r->params;
     const uint64_t n = (uint64_t)posenc_tensor_count(&p->table);
     *out = (posenc_cost){ .ns = 1e6 + 40 * r->of->cost.ns + 1000 * (double)n,
-                          .scratch = n * 12 * sizeof(double) + (1 << 22) + r->of->size + r->of->cost.scratch };
+                          .scratch = pe_search_scratch(&p->table) + r->of->size + r->of->cost.scratch };
 }
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)

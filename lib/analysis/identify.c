@@ -437,6 +437,13 @@ void pe_search_find(pe_search *s)
     order(s);
 }
 
+uint64_t pe_search_scratch(const posenc_tensor *table)
+{
+    enum { READ = 1 << 19 }; /* elements that finders read for fits, each in copies of its own */
+    const uint64_t n = (uint64_t)posenc_tensor_count(table);
+    return n * 8 * sizeof(double) + (n < READ ? n : READ) * 24 * sizeof(double) + (4 << 20);
+}
+
 posenc_status pe_search_open(pe_search *s, const posenc_tensor *table, double tolerance, uint64_t more, posenc_context *ctx,
                              posenc_error *err)
 {
@@ -444,11 +451,11 @@ posenc_status pe_search_open(pe_search *s, const posenc_tensor *table, double to
     posenc_status st = check(table, tolerance, err);
     if (st)
         return st;
-    const uint64_t need = (uint64_t)posenc_tensor_count(table) * 12 * sizeof(double) + (1 << 22) + more;
+    const uint64_t need = pe_search_scratch(table) + more;
     if (ctx && ctx->memory_limit && need > ctx->memory_limit)
         return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "memory", posenc_text("%llu", (unsigned long long)need).s,
                            "at most %llu bytes of scratch", (unsigned long long)ctx->memory_limit);
-    s->arena = posenc_arena_new((size_t)need * 4);
+    s->arena = posenc_arena_new((size_t)need * 2); /* beyond what is expected: out of memory */
     if (!s->arena)
         return pe_no_memory("memory", err);
     if (look(s, tolerance))

@@ -36,6 +36,7 @@ typedef struct pe_search {
     size_t nfound;
 } pe_search;
 
+uint64_t pe_search_scratch(const posenc_tensor *table); /* bytes, from its shape alone */
 /* The table checked and read, with `more` bytes of scratch counted against the context's limit. Closed on every path. */
 posenc_status pe_search_open(pe_search *s, const posenc_tensor *table, double tolerance, uint64_t more, posenc_context *ctx,
                              posenc_error *err);

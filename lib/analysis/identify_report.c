@@ -1,5 +1,6 @@
 /* identify_report.c - the report `identify`: parameters, sizes and descriptor around posenc_identify. */
 #include "analysis/finding.h"
+#include "analysis/identify.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 {
     const identify *p = r->params;
     const uint64_t n = (uint64_t)posenc_tensor_count(&p->table);
-    *out = (posenc_cost){ .ns = 20e6 + 500 * (double)n, .scratch = n * 12 * sizeof(double) + (1 << 22) };
+    *out = (posenc_cost){ .ns = 20e6 + 500 * (double)n, .scratch = pe_search_scratch(&p->table) };
 }
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
