@@ -45,7 +45,7 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak bench bench-peers bench-instructions format lint new message docs docs-analysis models clean help deps
+.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak slow bench bench-peers bench-instructions format lint new message docs docs-analysis models clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
@@ -72,7 +72,7 @@ $O/posenc: $(call obj,$(CLI_SRC)) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ -lcurl $(LIB_LIBS)
 # every allocation of the project's own objects goes through tests/unit/alloc.c, which can fail the n-th one
 $O/unit: $(call obj,$(UNIT_SRC)) $(SERVER_OBJ) $(LIB)
-	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=strndup \
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free,--wrap=strdup,--wrap=strndup,--wrap=pe_simd \
 	    -o $@ $^ -lcheck -lsubunit -lrt $(SERVER_LIBS)
 # the library alone: also for another CPU
 $O/digests $O/encode: $O/%: $O/tests/golden/%.o $(LIB)
@@ -166,11 +166,16 @@ fuzz:
 	@tests/tools/deps.sh build test
 	@tests/tools/fuzz.sh $(or $(SECONDS),60)
 
-## soak: load and faults for MINUTES (10) against a sanitized daemon
+## soak: load and faults for MINUTES (10) against a sanitized daemon; then the tests that check has no time for
 soak:
 	@tests/tools/deps.sh build test
 	@$(MAKE) --no-print-directory VARIANT=asan all
 	@tests/tools/sanitized.sh asan /usr/bin/python3 tests/tools/soak.py build/asan/posencd $(or $(MINUTES),10)
+	@$(MAKE) --no-print-directory slow
+
+## slow: whole collections, and 10^5 nodes with 10^6 edges through every encoding of graphs: an hour or so, prints a table
+slow: all
+	@/usr/bin/python3 -m pytest -q -s -p no:cacheprovider -m slow tests/integration
 
 ## bench: every speed goal as a ratio to its peer in the same run, build/bench/goals.{md,json}; ONLY=REGEX QUICK=1 PAIRS=5
 bench: $(BENCH_BIN) $O/posencd

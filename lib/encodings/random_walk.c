@@ -6,7 +6,8 @@
  * Exact, by walks that meet in the middle: (P^(a+b))[u, u] = sum over v of (P^a)[u, v] (P^b)[v, u], a - b = 0 or 1. The
  * first factor is a walk from u, the second one along reversed arcs. Of an undirected graph the second follows from
  * the first, (P^b)[v, u] = (P^b)[u, v] d(u) / d(v): half the steps, and sums of squares. All terms are 0 or more, so that
- * nothing cancels: the relative error is a few ulp, and what cannot be reached is exactly 0. Memory is O(n + arcs).
+ * nothing cancels: the relative error is a few ulp (of what is over 2^-174), and what cannot be reached is exactly 0. Memory
+ * is O(n + arcs).
  *   small   32 nodes at once over the whole graph (undirected, all weights 1)
  *   local   eight near nodes at once, over the nodes that their walks can have reached (roads, meshes, large rings); where
  *           the way back is another one, node by node

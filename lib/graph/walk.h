@@ -51,7 +51,7 @@ posenc_status pe_sparse_apply(const pe_sparse *m, const double *x, double *y, pe
 posenc_status pe_panel_zero(int64_t n, double *x, pe_pace *pace);
 
 /* [ns] of pe_sparse_apply, roughly: panels of over 20,000 rows leave the caches. */
-static inline double pe_sparse_apply_ns(double n, double arcs) { return 2 * n + arcs * (n > 20000 ? 3 : 1); }
+static inline double pe_sparse_apply_ns(double n, double arcs) { return 7 * n + arcs * (n > 20000 ? 3.5 : 1.2); }
 
 /* How balls around nodes grow, from a few of them: what estimates of costs rest on. */
 enum { PE_GROWTH_STEPS = 64 };
