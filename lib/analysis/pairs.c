@@ -61,8 +61,8 @@ static double length_of(const pairs *q, const pairing *p, double *bias)
                 least = pe_min(least, length), most = pe_max(most, length);
             }
         }
-        const double mean = n ? sum / n : 0, slack = 0.03 * mean + 4 * q->s->allowed * sqrt(mean);
-        if (n && mean > 0 && most - mean <= slack && mean - least <= slack) {
+        const double mean = n > 0 ? sum / n : 0, slack = 0.03 * mean + 4 * q->s->allowed * sqrt(mean);
+        if (n > 0 && mean > 0 && most - mean <= slack && mean - least <= slack) {
             if (bias)
                 *bias = b;
             return mean;
@@ -392,7 +392,7 @@ static double amplitude_of(const pairs *q, const pe_wave *wave)
     for (size_t i = 0; i < q->p.pairs; i++)
         if (fabs(wave[i].w) * (double)q->n > 2 * pe_two_pi.hi)
             sum += wave[i].amplitude, n++;
-    if (!n)
+    if (!(n > 0))
         return q->amplitude;
     const double a = sum / n, d = (double)q->v->cols, error = 4 * q->s->grain / sqrt(n * (double)q->n) + 1e-7 * a;
     return fabs(a - 1) < 1e-3 ? 1 : fabs(a * sqrt(d) - 1) * a < error + 1e-5 * a ? 1 / sqrt(d) : pe_nice(a, error);
