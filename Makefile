@@ -70,7 +70,8 @@ $O/posencd: $O/server/main.o $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS)
 $O/posenc: $(call obj,$(CLI_SRC)) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ -lcurl $(LIB_LIBS)
-# every allocation of the project's own objects goes through tests/unit/alloc.c, which can fail the n-th one
+# every allocation of the project's own objects goes through tests/unit/alloc.c, which can fail the n-th one; pe_simd through
+# tests/unit/simd.c
 $O/unit: $(call obj,$(UNIT_SRC)) $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free,--wrap=strdup,--wrap=strndup,--wrap=pe_simd \
 	    -o $@ $^ -lcheck -lsubunit -lrt $(SERVER_LIBS)
@@ -189,6 +190,10 @@ bench-peers:
 	@$(or $(PYTHON),/usr/bin/python3) -m venv --clear build/bench/peers || { \
 	    echo "bench-peers: no venv; apt-get install python3-venv, or name another PYTHON" >&2; exit 1; }
 	build/bench/peers/bin/pip install -q -r tests/bench/peers.txt
+
+## bench-instructions: instructions an element of each kernel, by callgrind, and the ratio to the committed counts
+bench-instructions: $O/encode
+	@/usr/bin/python3 tests/bench/instructions.py
 
 ## format: clang-format over the tree
 format:

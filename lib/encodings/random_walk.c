@@ -198,6 +198,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
         const int64_t n = g->ptr[i + 1] - g->ptr[i], m = g->arc_ptr[i + 1] - g->arc_ptr[i];
         const double arcs = reversible ? 2 * (double)m : (double)m;
         uint64_t scratch = pe_walk_bytes(n, m, g->directed) + (uint64_t)n * (4 * 64 + 24) + (8 * t + 4 * c + 1) * 8;
+        if (n <= SMALL && p->method == EXACT && reversible)
+            scratch += (pe_returns_scratch(n) + (size_t)((t + c) * PE_RETURNS) + 8) * sizeof(double);
         if (p->method == PROBE)
             scratch += (uint64_t)n * (16 * c + 16 + 2 * 64);
         else if (n > SMALL) /* a ball, if it is the whole graph */

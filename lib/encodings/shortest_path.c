@@ -590,7 +590,7 @@ typedef int64_t eight_int64 __attribute__((vector_size(64)));
                 memcpy((kind##_t *)to + at + k, &told, (size_t)(n - k < 8 ? n - k : 8) * sizeof(kind##_t)); \
         }
 
-PE_BODY void widen_body(const answer *o, const uint8_t *steps, int64_t n, void *to)
+PE_BODY void widen_steps_body(const answer *o, const uint8_t *steps, int64_t n, void *to)
 {
     const int64_t width = pe_pairs_width(n), none = o->none;
     const uint8_t most = o->most, beyond = o->beyond;
@@ -602,7 +602,7 @@ PE_BODY void widen_body(const answer *o, const uint8_t *steps, int64_t n, void *
     }
 }
 
-PE_KERNEL(widen, widen_body, (const answer *o, const uint8_t *steps, int64_t n, void *to), (o, steps, n, to))
+PE_KERNEL(widen_steps, widen_steps_body, (const answer *o, const uint8_t *steps, int64_t n, void *to), (o, steps, n, to))
 
 static posenc_status in_bytes(pe_graph_job *j, answer *o, const pe_csr *csr, void *to)
 {
@@ -610,7 +610,7 @@ static posenc_status in_bytes(pe_graph_job *j, answer *o, const pe_csr *csr, voi
     _Alignas(64) uint8_t steps[PE_PAIRS * 128];
     pe_pairs(csr, steps);
     if (o->whole)
-        widen_paths[pe_simd()](o, steps, n, to);
+        widen_steps_paths[pe_simd()](o, steps, n, to);
     else
         look_up(o, steps, n, to);
     for (int64_t u = 0; u < n && o->any_same; u++)

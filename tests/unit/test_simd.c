@@ -13,6 +13,10 @@ extern const char *const __start_pe_kernels[], *const __stop_pe_kernels[];
 #define HEADS \
     "\"q\":[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20],[0.1,0.2,0.3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,10,11]]"
 
+/* A tree, two rings and nodes alone. */
+#define GRAPH(nodes) \
+    "\"graph\":{\"num_nodes\":" nodes ",\"edge_index\":[[0,1,2,3,4,5,6,7,8,9,10,0,4],[1,2,0,2,3,4,5,6,7,8,9,11,8]]}"
+
 /* Kernels that a request runs, as they stand in the folders; `dtype`: with each of them. */
 static const struct {
     const char *kernels, *encoding, *json;
@@ -40,6 +44,9 @@ static const struct {
       "\"AACAPwAAAEAAAEBAAACAQAAAoEAAAMBAAADgQAAAAEEAABBBzczMPQ==\"},"
       "\"encoding\":[1,2,3,4,5,6,7,8,9,10]",
       true },
+    { "pairs widen_steps", "shortest_path", GRAPH("17") ",\"distance_dtype\":\"uint8\"", false },
+    { "wide", "shortest_path", GRAPH("130"), false },
+    { "step", "random_walk", GRAPH("17") ",\"ksteps\":[1,2,5,8]", true },
     { "log1p", "kerple", "\"variant\":\"log\",\"query_length\":21,\"key_length\":33,\"p\":[0.5,1.5],\"a\":[0.2,0.9]", true },
 };
 
