@@ -22,7 +22,8 @@
  * The library opens no file and no socket, starts no thread, prints nothing. Little-endian hosts only.
  *
  * Contents: 1 statuses and errors  2 tensors  3 arenas  4 parameters  5 graphs  6 encodings  7 requests
- *           8 one call  9 containers  10 words about the tables  11 model configurations  12 reports */
+ *           8 one call  9 containers  10 words about the tables  11 model configurations  12 reports
+ *           13 identify and compare */
 #ifndef POSENC_H
 #define POSENC_H
 
@@ -538,6 +539,75 @@ posenc_status posenc_report_init(posenc_request *r, const char *report, const ch
  */
 posenc_status posenc_analyze(const char *encoding, const char *query, const posenc_edges *edges, posenc_format f,
                              posenc_document *out, posenc_context *ctx, posenc_error *err);
+
+/* ---- 13. identify and compare ---------------------------------------------------------------------------------- */
+
+/* A request that gives a table. */
+typedef struct posenc_match {
+    const char *encoding, *output; /* names of the encoding and of its tensor; static */
+    const char *query;             /* parameters as posenc_request_parse reads them; what is not there is at its default */
+    char digest[65];               /* of the request in the table's dtype, hex */
+    bool transposed;               /* the table is the output with rows and columns exchanged */
+    double largest, rms;           /* over all elements: the largest difference, the root of the mean square difference */
+} posenc_match;
+
+typedef struct posenc_identification { /* lives in the arena that it was made in */
+    int64_t rows, columns;             /* of the table: its last axis against the others */
+    posenc_dtype dtype;                /* the narrowest real type that holds every element */
+    double tolerance;                  /* the largest difference that a match may have, absolute */
+    const posenc_match *match;         /* the best first; equal tables are equal answers, the shortest request first */
+    size_t nmatches;                   /* 0 .. 8; 0: no encoding that is known by its parameters gives this table */
+} posenc_identification;
+
+/* Which encoding, convention and parameters give the table: (rows, columns), or more axes as the encoding has them, or one
+ * axis of frequencies or slopes; any dtype; also transposed, with the first position anywhere and noise below `tolerance`.
+ * Frequencies, bases, factors, offsets are fitted, and every match was computed and held against the whole table.
+ * tolerance: largest difference, as a share of the largest magnitude of the table, 0 .. 0.1; 0: 0.006.
+ * At least 8 rows are needed for a promise; with fewer there may be no match. Errors: INVALID (NaN, infinity, one row, no
+ * elements; the field says which), LIMIT (over 2^26 elements, or scratch over ctx->memory_limit), CANCELLED, DEADLINE, BUSY.
+ * Deterministic; `ctx` may be NULL and is polled. */
+posenc_status posenc_identify(const posenc_tensor *table, double tolerance, posenc_arena *a, posenc_identification *out,
+                              posenc_context *ctx, posenc_error *err);
+/* {"rows","columns","dtype","tolerance","answer" (an encoding or "none"),"matches":[{"encoding","output","transposed",
+ * "largest","rms","params"}]}, malloc'ed; NULL: no memory. */
+char *posenc_identification_json(const posenc_identification *r);
+
+/* A known way to get a table wrong. */
+typedef struct posenc_mistake {
+    const char *name;    /* one word: "halves_swapped"; all are listed at posenc_compare */
+    char detail[120];    /* a sentence of what was done, with its numbers */
+    double largest, rms; /* what is left of the difference when the same is done to the answer */
+} posenc_mistake;
+
+typedef struct posenc_comparison { /* lives in the arena that it was made in */
+    const char *output;            /* of the request, that was compared */
+    int64_t rows, columns;         /* of the table: its last axis against the others */
+    int64_t answer_rows, answer_columns;
+    bool same_sides; /* these are equal; otherwise only `mistake` is set */
+    int64_t ndiffering, first,
+        worst; /* elements that differ; the first, and the one that differs most, as flat indices; -1 */
+    double largest_absolute, largest_relative; /* relative to the answer, where that is not 0 */
+    double largest_ulp, rms;                   /* in neighbours of the request's dtype */
+    const double *row, *column;                /* (rows), (columns) the largest difference in each */
+    const posenc_mistake *mistake;             /* the one that leaves least first; none where none explains the difference */
+    size_t nmistakes;                          /* 0 .. 4 */
+    const posenc_match *match;                 /* what the table is instead, where no mistake explains it; NULL: not known */
+} posenc_comparison;
+
+/* A table against a resolved request. `output`: which tensor; NULL: the one of the table's sides. A mistake is named when it
+ * leaves less than a tenth of the difference and at most 0.006 of the largest magnitude:
+ *   transposed halves_swapped sin_cos_exchanged split_for_interleaved interleaved_for_split layout sign_flipped
+ *   rows_reversed columns_reversed columns_padded columns_cut off_by_one exponent base scale_left_out scale_twice scaled
+ *   attention_factor_left_out attention_factor_twice rope_scaling_left_out rope_type rounded precision precision_of_angles
+ *   short_angles axis_order form odd_dim normalize direction other_output
+ * Errors, limits, polling: as posenc_identify; INVALID also for an output that is not there. */
+posenc_status posenc_compare(const posenc_tensor *table, const posenc_request *r, const char *output, posenc_arena *a,
+                             posenc_comparison *out, posenc_context *ctx, posenc_error *err);
+/* {"output","rows","columns","answer_rows","answer_columns","same_sides","equal","differing","largest_absolute",
+ * "largest_relative","largest_ulp","rms","first":[row,column],"worst","by_row","by_column","mistake" (a name or null),
+ * "mistakes":[{"mistake","detail","largest","rms"}],"instead" (a match of identify, or null)}; those from "equal" to
+ * "by_column" only with same_sides. malloc'ed; NULL: no memory. */
+char *posenc_comparison_json(const posenc_comparison *r);
 
 #ifdef __cplusplus
 }

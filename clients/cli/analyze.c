@@ -27,7 +27,12 @@ static int put(const order *o, const char *bytes, size_t size, const posenc_cont
         return exit_code(output_write(o->output, piece, o->format == PE_json ? 2 : 1, ctx, err));
     if (!js_open(bytes, size, &root))
         return not_json(o, err);
-    show_analysis(root);
+    if (!strcmp(o->report, "analysis"))
+        show_analysis(root);
+    else if (!strcmp(o->report, "identify"))
+        show_identified(root);
+    else
+        show_compared(root);
     return DONE;
 }
 
@@ -67,9 +72,9 @@ int analyze_help(const order *o, watch *w, posenc_error *err)
     js root;
     int rc = DONE;
     if (o->url) {
-        rc = remote_get(o, "/v1/analysis", w, &a, err);
+        rc = remote_get(o, posenc_text("/v1/%s", o->report).s, w, &a, err);
     } else {
-        a.body = posenc_describe_report(posenc_report_named("analysis"));
+        a.body = posenc_describe_report(posenc_report_named(o->report));
         a.size = a.body ? strlen(a.body) : 0;
     }
     if (!rc && (!a.body || !js_open(a.body, a.size, &root)))

@@ -1,4 +1,5 @@
-/* analyze.h - `posenc analyze`: what an encoding's table, or a table in a file, is like. */
+/* analyze.h - reports: `posenc analyze`, what an encoding's table, or a table in a file, is like; `posenc identify`, which
+ * encoding gives it; `posenc compare`, how it differs from an encoding's. */
 #ifndef CLI_ANALYZE_H
 #define CLI_ANALYZE_H
 

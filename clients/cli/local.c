@@ -30,7 +30,7 @@ posenc_status local_resolve(const order *o, const input *in, posenc_arena *a, lo
     *l = (local){ .selection = o->selection };
     posenc_request *r = &l->request;
     const bool report = o->what == ANALYZE;
-    posenc_status st = report ? posenc_report_init(r, "analysis", o->encoding, a, err)
+    posenc_status st = report ? posenc_report_init(r, o->report, o->encoding, a, err)
                               : posenc_request_init(r, o->encoding, a, err);
     if (st)
         return st;

@@ -198,7 +198,7 @@ static const posenc_param *row_named(const order *o, const char *name)
 {
     const posenc_encoding *e = o->encoding ? posenc_encoding_named(o->encoding) : NULL;
     const posenc_param *row = e ? posenc_row(&e->table, name) : NULL;
-    return row || o->what != ANALYZE ? row : posenc_row(&posenc_report_named("analysis")->table, name);
+    return row || o->what != ANALYZE ? row : posenc_row(&posenc_report_named(o->report)->table, name);
 }
 
 /* A flag may stand alone where it means true: our --directed, and switches of the encoding. */
@@ -235,8 +235,16 @@ static argument split(const char *word, posenc_arena *a)
 static const struct {
     const char *word;
     command what;
-} commands[] = { { "list", LIST },       { "describe", DESCRIBE },           { "explain", EXPLAIN }, { "resolve", RESOLVE },
-                 { "analyze", ANALYZE }, { "example-graph", EXAMPLE_GRAPH }, { "help", HELP } };
+    const char *report;
+} commands[] = { { "list", LIST, NULL },
+                 { "describe", DESCRIBE, NULL },
+                 { "explain", EXPLAIN, NULL },
+                 { "resolve", RESOLVE, NULL },
+                 { "analyze", ANALYZE, "analysis" },
+                 { "identify", ANALYZE, "identify" },
+                 { "compare", ANALYZE, "compare" },
+                 { "example-graph", EXAMPLE_GRAPH, NULL },
+                 { "help", HELP, NULL } };
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
 
 /* A word that is no flag: the command, then the encoding. */
@@ -245,10 +253,14 @@ static void take_word(order *o, const char *word, bool *named)
     for (size_t i = 0; !*named && i < NCOMMANDS; i++)
         if (!strcmp(word, commands[i].word)) {
             o->what = commands[i].what;
+            o->report = commands[i].report;
             *named = true;
             return;
         }
+    const bool file = o->report && strcmp(o->report, "analysis") != 0; /* before the encoding, which identify has none of */
     const char **place = o->what == RESOLVE                            ? &o->config
+                         : file && !o->table                           ? &o->table
+                         : file && !strcmp(o->report, "identify")      ? &o->extra
                          : o->what == LIST || o->what == EXAMPLE_GRAPH ? &o->extra
                                                                        : &o->encoding;
     if (!*place)
@@ -303,10 +315,10 @@ static void format_of_file(order *o, posenc_error *err)
 
 /* ---- what goes together ---- */
 
-static const char *word_of(command what)
+static const char *word_of(const order *o)
 {
     for (size_t i = 0; i < NCOMMANDS; i++)
-        if (commands[i].what == what)
+        if (commands[i].what == o->what && commands[i].report == o->report)
             return commands[i].word;
     return "NAME";
 }
@@ -372,19 +384,18 @@ static void check_flags(order *o, posenc_error *err)
     char takes[160];
     for (size_t i = 0; i < NOWN; i++)
         if (o->flags >> i & 1 && !(own[i].where & IN(o->what)))
-            usage(err, own[i].name, posenc_text("given with %s", word_of(o->what)).s,
-                  flags_of(o->what, takes, sizeof takes));
+            usage(err, own[i].name, posenc_text("given with %s", word_of(o)).s, flags_of(o->what, takes, sizeof takes));
     if (o->flags >> own_index("json") & 1 && o->flags >> own_index("format") & 1)
         usage(err, "format", "given with --json", "one of the two");
     if (o->output && !o->has_format && !err->n)
         format_of_file(o, err);
     const bool any = o->what == ENCODE, tensors = o->what == RESOLVE && (o->format == PE_npz || o->format == PE_safetensors);
-    const bool picture = o->what == ANALYZE && (o->format == PE_png || o->format == PE_svg);
+    const bool picture = o->what == ANALYZE && !o->table && (o->format == PE_png || o->format == PE_svg);
     if (o->has_format && !any && !tensors && !picture && o->format != PE_json)
-        usage(err, "format", posenc_text("%s with %s", posenc_format_name(o->format), word_of(o->what)).s,
-              o->what == RESOLVE   ? "json, npz, safetensors"
-              : o->what == ANALYZE ? "json, png, svg"
-                                   : "json");
+        usage(err, "format", posenc_text("%s with %s", posenc_format_name(o->format), word_of(o)).s,
+              o->what == RESOLVE                ? "json, npz, safetensors"
+              : o->what == ANALYZE && !o->table ? "json, png, svg"
+                                                : "json");
     if (o->data && o->has_format && o->format != PE_json)
         usage(err, "data", posenc_text("%s with %s", o->data, posenc_format_name(o->format)).s, "only with json");
     const posenc_encoding *e = o->encoding ? posenc_encoding_named(o->encoding) : NULL;
@@ -424,11 +435,18 @@ posenc_status order_read(int argc, char **argv, posenc_arena *a, order *o, posen
         usage(err, o->extra, "a second word", "--name value or name=value");
     if (o->what == RESOLVE && !o->config)
         usage(err, "config", "", "a file: posenc resolve config.json, or - for standard input");
-    if (o->what == ANALYZE && !o->encoding)
+    const bool file = o->report && strcmp(o->report, "analysis") != 0;
+    if (file && !o->table)
+        usage(err, "table", "", posenc_text("a file: posenc %s FILE.npy", o->report).s);
+    else if (file)
+        o->inputs[o->ninputs++] = (pair){ "table", o->table };
+    if (o->what == ANALYZE && !o->encoding && !file)
         usage(err, "encoding", "", "a name of `posenc list`, or a file with a table: FILE.npy");
-    else if (o->what != LIST && o->what != RESOLVE && o->what != EXAMPLE_GRAPH && !o->encoding)
+    else if (file && !o->encoding && !strcmp(o->report, "compare"))
+        usage(err, "encoding", "", "a name of `posenc list` after the file");
+    else if (o->what != LIST && o->what != RESOLVE && o->what != EXAMPLE_GRAPH && !o->encoding && !file)
         usage(err, "encoding", "", "a name of `posenc list`");
-    if (o->what == ANALYZE)
+    if (o->what == ANALYZE && !file)
         take_table(o);
     if (o->what == ENCODE || o->what == EXPLAIN || o->what == ANALYZE) {
         refuse_unknown_flags(o, err);

@@ -18,7 +18,9 @@ typedef struct pair {
 typedef struct order {
     command what;
     bool help;             /* NAME --help */
-    const char *encoding;  /* NULL with analyze: a table from a file, which is the input `table` */
+    const char *report;    /* ANALYZE: "analysis", "identify", "compare" */
+    const char *table;     /* identify, compare: the file */
+    const char *encoding;  /* NULL with analyze: a table from a file, which is the input `table`; NULL with identify */
     const char *extra;     /* the first word that has no place */
     const char *config;    /* resolve: the file, "-": standard input */
     pair *params, *inputs; /* parameters as typed; tensor parameters and their files */

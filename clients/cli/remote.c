@@ -373,20 +373,29 @@ int remote_encode(const order *o, const input *in, posenc_format format, bool ex
         body.tensor[i] = in->tensor[i];
     put_base(&u, o->url);
     const bool report = o->what == ANALYZE;
-    put(&u, !report || o->encoding ? "/v1/encodings/" : "/v1/analysis");
-    if (o->encoding)
-        put_escaped(&u, o->encoding);
-    if (report && o->encoding)
-        put(&u, "/analysis");
+    if (o->table) {
+        put(&u, "/v1/");
+        put(&u, o->report);
+    } else {
+        put(&u, !report || o->encoding ? "/v1/encodings/" : "/v1/analysis");
+        if (o->encoding)
+            put_escaped(&u, o->encoding);
+        if (report && o->encoding)
+            put(&u, "/analysis");
+    }
     if (o->tensor && !explain && !report) {
         put(&u, "/");
         put_escaped(&u, o->tensor);
     }
-    put(&u, ".");
-    put(&u, posenc_format_name(format));
+    if (!o->table) {
+        put(&u, ".");
+        put(&u, posenc_format_name(format));
+    }
     put_params(&u, o, in, format, a, &body);
     if (report && o->tensor)
         put_pair(&u, "tensor", o->tensor);
+    if (o->table && o->encoding)
+        put_pair(&u, "encoding", o->encoding);
     if (explain)
         put_pair(&u, "explain", "true");
     int rc = FAILED;

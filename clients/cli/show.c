@@ -20,6 +20,8 @@ void show_usage(void)
         "                                     -o FILE.npz or .safetensors: the tensors that need nothing else\n"
         "  posenc analyze NAME [...]          what the encoding's table is like: what=norms,shift ... (--help lists them);\n"
         "  posenc analyze FILE.npy [...]      -o FILE.svg or .png: a picture\n"
+        "  posenc identify FILE.npy           which encoding and parameters give the table\n"
+        "  posenc compare FILE.npy NAME [...] the difference from that encoding's, and the mistake that explains it\n"
         "  posenc example-graph               a small graph in JSON, for --graph\n"
         "  posenc --version\n"
         "\n"
@@ -339,6 +341,51 @@ void show_analysis(js x)
     for (js_walk w = js_begin(js_member(x, "analysis")); js_next(&w, &key, &v);) {
         printf("\n%s\n", js_text(key, name, sizeof name));
         show_fields(v);
+    }
+}
+
+/* " name=value" of an object's members; long lists are cut. */
+static void show_pairs(js params)
+{
+    char name[80];
+    js key, v;
+    for (js_walk w = js_begin(params); js_next(&w, &key, &v);) {
+        printf(" %s=", js_text(key, name, sizeof name));
+        show_field(v);
+    }
+}
+
+void show_identified(js x)
+{
+    char a[80], b[80], c[40];
+    js m;
+    printf("%s\n", member(x, "answer", a, sizeof a));
+    for (js_walk w = js_begin(js_member(x, "matches")); js_next(&w, NULL, &m);) {
+        printf("  largest difference %s: posenc %s", member(m, "largest", c, sizeof c), member(m, "encoding", a, sizeof a));
+        show_pairs(js_member(m, "params"));
+        printf("   (%s%s)\n", member(m, "output", b, sizeof b),
+               !strcmp(member(m, "transposed", c, sizeof c), "true") ? ", transposed" : "");
+    }
+}
+
+void show_compared(js x)
+{
+    char a[80], text[200];
+    js m;
+    static const char *const told[] = { "output", "differing", "largest_absolute", "largest_relative", "largest_ulp", "rms",
+                                        "first",  "worst",     "by_row",           "by_column" };
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        if (js_kind(js_member(x, told[i]))) {
+            printf("%-18s ", told[i]);
+            show_field(js_member(x, told[i]));
+            printf("\n");
+        }
+    for (js_walk w = js_begin(js_member(x, "mistakes")); js_next(&w, NULL, &m);)
+        printf("%s: %s\n", member(m, "mistake", a, sizeof a), member(m, "detail", text, sizeof text));
+    if (js_kind(m = js_member(x, "instead")) == '{') {
+        printf("it is: posenc %s", member(m, "encoding", a, sizeof a));
+        show_pairs(js_member(m, "params"));
+        printf("\n");
     }
 }
 

@@ -11,6 +11,8 @@ void show_help(js descriptor);
 void show_explained(js explained);
 void show_resolution(js resolution);
 void show_analysis(js analysis);
+void show_identified(js answer);
+void show_compared(js answer);
 void show_report_help(js descriptor);
 void show_tensors(const posenc_tensor *t, size_t n);
 void show_warning(const char *text);

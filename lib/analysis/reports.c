@@ -30,7 +30,7 @@ posenc_status posenc_report_init(posenc_request *r, const char *report, const ch
     posenc_status st = PE_OK;
     *r = (posenc_request){ .encoding = posenc_report_named(report), .arena = a };
     if (!r->encoding)
-        return posenc_fail(err, PE_NOT_FOUND, "UNKNOWN_REPORT", "report", report, "analysis");
+        return posenc_fail(err, PE_NOT_FOUND, "UNKNOWN_REPORT", "report", report, "analysis, identify, compare");
     r->params = posenc_alloc(a, r->encoding->table.size);
     r->of = encoding ? posenc_alloc(a, sizeof *r->of) : NULL;
     if (!r->params || (encoding && !r->of))

@@ -47,6 +47,8 @@ enum {
     PE_GET_CAPABILITIES,
     PE_RESOLVE,
     PE_ANALYZE,
+    PE_IDENTIFY,
+    PE_COMPARE,
     PE_CHECK,
     PE_WATCH,
     PE_REFLECTION,
@@ -166,9 +168,9 @@ void pe_encode_cancelled(pe_rpc *c);
 
 void pe_resolve_begin(pe_rpc *c);
 
-/* ---- analyze.c ---- */
+/* ---- analyze.c: reports ---- */
 
-void pe_analyze_begin(pe_rpc *c);
+void pe_analyze_begin(pe_rpc *c); /* Analyze, Identify, Compare: c->method says which */
 
 /* ---- health.c ---- */
 

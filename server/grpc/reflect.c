@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static const char bad[] = "INVALID_PARAMETER";
 
@@ -105,7 +106,13 @@ posenc_status pe_reflect_check_table(const posenc_table *t, const ProtobufCMessa
 
 static const ProtobufCMessageDescriptor *report_message(const char *name)
 {
-    return !strcmp(name, "analysis") ? &posenc__v1__analysis__descriptor : NULL;
+    static const ProtobufCMessageDescriptor *const all[] = { &posenc__v1__analysis__descriptor,
+                                                             &posenc__v1__identify__descriptor,
+                                                             &posenc__v1__compare__descriptor };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (!strcasecmp(all[i]->short_name, name))
+            return all[i];
+    return NULL;
 }
 
 posenc_status pe_reflect_check(posenc_error *err)

@@ -28,6 +28,13 @@ static const pe_route routes[] = {
       "the same of a table: POST it as npy, as `table` in npz, safetensors or JSON", "analysis" },
     { PE_GET, PE_PUBLIC, false, "/v1/analysis", report_page, "what an analysis can be asked for: parameters, fields, units",
       "analysis" },
+    { PE_POST, PE_PUBLIC, false, "/v1/identify", pe_run_encoding,
+      "which encoding, convention and parameters give a table: POST it as npy, or as `table` in npz, safetensors or JSON",
+      "identify" },
+    { PE_GET, PE_PUBLIC, false, "/v1/identify", report_page, "the parameters of that", "identify" },
+    { PE_POST, PE_PUBLIC, false, "/v1/compare", pe_run_encoding,
+      "a table against ?encoding= and its parameters: the difference, and the known mistake that explains it", "compare" },
+    { PE_GET, PE_PUBLIC, false, "/v1/compare", report_page, "the parameters of that", "compare" },
     { PE_GET, PE_PUBLIC, false, "/v1/results/{digest}.{ext}", pe_run_result,
       "a result by the digest of its request, while it is cached", NULL },
     { PE_GET, PE_PUBLIC, false, "/v1/results/{digest}/{tensor}.{ext}", pe_run_result, "one tensor of it", NULL },
@@ -145,6 +152,8 @@ static void check_names(pe_exchange *x)
         if (x->refused)
             return;
     }
+    if (!a->ext[0] && x->route->report) /* one document, in one form */
+        strcpy(a->ext, posenc_format_name(PE_json));
     if (!a->ext[0] || posenc_format_named(a->ext, &a->format))
         return;
     for (int f = 0; f < PE_NFORMATS; f++)

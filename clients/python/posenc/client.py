@@ -218,6 +218,35 @@ class Client:
             return self._words(request, timeout)
         return self._ask(request, {}, Deadline(self.timeout if timeout is None else timeout)).body
 
+    def identify(
+        self, table: npt.ArrayLike, /, *, tolerance: Optional[float] = None, timeout: Optional[float] = None
+    ) -> Dict[str, Any]:
+        """Which encoding, convention and parameters give a table: `answer`, and `matches`, the smallest difference first.
+
+        tolerance  largest difference, as a share of the table's largest magnitude; None: 0.006
+        """
+        params: Dict[str, Any] = {"table": np.asarray(table)}
+        if tolerance is not None:
+            params["tolerance"] = tolerance
+        return self._words(build("/v1/identify", {}, params, None), timeout)
+
+    def compare(
+        self,
+        table: npt.ArrayLike,
+        encoding: str,
+        /,
+        *,
+        graph: Optional[GraphLike] = None,
+        timeout: Optional[float] = None,
+        **params: Param,
+    ) -> Dict[str, Any]:
+        """A table against that encoding's: the difference, and the known `mistake` that explains it, or None.
+
+        params  of the encoding; tensor: which of its outputs; dtype: that of the table when not given
+        """
+        options = {"encoding": check_name("encoding", encoding)}
+        return self._words(build("/v1/compare", options, {**params, "table": np.asarray(table)}, graph), timeout)
+
     def list(self, *, timeout: Optional[float] = None) -> Sequence[Dict[str, Any]]:
         """The descriptor of every encoding."""
         encodings = self._words(Request("GET", "/v1/encodings", None, None), timeout).get("encodings")
