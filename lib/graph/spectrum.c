@@ -2,6 +2,7 @@
 #include "graph/spectrum.h"
 #include "core/exact.h"
 #include "core/params.h"
+#include "linalg/small.h"
 #include "linalg/sort.h"
 
 #include <math.h>
@@ -273,8 +274,14 @@ int64_t pe_spectrum_extra(int64_t n)
 posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err)
 {
     pe_part part;
+    if (s->pairs[c].count) /* solved ahead, in company */
+        return PE_OK;
     posenc_status st = pe_spectrum_part(s, c, &part, err);
-    if (!st)
+    if (!st && s->o.solver == PE_SOLVER_AUTO && pe_is_small(&part.m)) {
+        pe_small one = { .c = part.m, .want = want, .tol = s->o.tol, .out = &s->pairs[c] };
+        st = pe_small_solve(&one, 1, &s->pace, err);
+    }
+    if (!st && !s->pairs[c].count)
         st = pe_component_pairs(&part.m, want, pe_spectrum_extra(part.m.n), s->o.tol, s->o.max_iter, s->o.solver,
                                 &s->pairs[c], ctx, err);
     pe_part_fini(&part);
@@ -319,7 +326,9 @@ posenc_status pe_spectrum_list(pe_spectrum *s, int64_t c0, int64_t c1, pe_eigenp
     }
     zeros = m;
     for (int64_t c = c0; c < c1 && !st; c++) {
-        const pe_pairs *q = &s->pairs[c];
+        pe_pairs *q = &s->pairs[c];
+        if ((st = pe_pairs_rows(q, err)))
+            break;
         if (s->begin[c + 1] - s->begin[c] == 1 && !s->null[c]) {
             e[m] = (pe_eigenpair){ s->single[c], c, m, s->unit + s->begin[c], 0 };
             m++;

@@ -1,0 +1,327 @@
+/* small.c - groups of eight components: order, fill, solve, measure. */
+#include "linalg/small.h"
+#include "core/exact.h"
+#include "core/lanes.h"
+#include "core/params.h"
+#include "linalg/lane_eigen.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef double loose __attribute__((vector_size(64), aligned(8)));
+
+static int64_t total(const pe_small *s) { return s->c.kernel ? s->c.n - 1 : s->c.n; }
+static int64_t panels(int64_t count) { return (count + PE_LANES - 1) / PE_LANES; }
+
+/* ---- one component as a lane ---- */
+
+/* What is kept of a component while its group is solved. */
+typedef struct prepared {
+    double *gauge;  /* (n) 1 / sqrt(degree) of sym */
+    double *entry;  /* (arcs) L's off-diagonal entries */
+    int32_t *place; /* (n) row of the lane's matrix */
+} prepared;
+
+/* Rows in breadth-first order from an end of the component: a narrow profile, which the reduction profits from. */
+static void arrange(const pe_component *c, int32_t *place, int32_t *queue)
+{
+    int32_t root = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        int64_t head = 0, tail = 0;
+        for (int64_t i = 0; i < c->n; i++)
+            place[i] = -1;
+        queue[tail] = root;
+        place[root] = (int32_t)tail++;
+        while (head < tail) {
+            const int32_t u = queue[head++];
+            for (int64_t p = c->ptr[u]; p < c->ptr[u + 1]; p++)
+                if (place[c->col[p]] < 0) {
+                    queue[tail] = c->col[p];
+                    place[c->col[p]] = (int32_t)tail++;
+                }
+        }
+        root = queue[tail - 1];
+    }
+}
+
+static void fill(pe_group *g, int lane, const pe_component *c, const prepared *q)
+{
+    double most = 0;
+    for (int64_t i = 0; i < c->n; i++) {
+        most = pe_max(most, c->degree[i]);
+        if (c->normalized)
+            q->gauge[i] = 1 / sqrt(c->degree[i]);
+    }
+    for (int64_t i = 0; i < c->n; i++) {
+        const int64_t r = q->place[i];
+        *pe_group_entry(g, r, r, lane) = c->normalized ? 1 : c->degree[i];
+        for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++) {
+            const int64_t j = c->col[p], s = q->place[j];
+            const double w = c->weight ? c->weight[p] : 1;
+            q->entry[p] = -(c->normalized ? w * (q->gauge[i] * q->gauge[j]) : w);
+            if (s < r) {
+                *pe_group_entry(g, r, s, lane) = q->entry[p];
+                g->start[r] = s < g->start[r] ? (int32_t)s : g->start[r];
+            }
+        }
+    }
+    int exponent;
+    frexp(c->normalized ? 2 : 2 * most, &exponent); /* no eigenvalue is above this bound */
+    g->scale[lane] = ldexp(1, 2 - exponent);
+    g->rows[lane] = c->n;
+    g->first[lane] = c->kernel != NULL;
+}
+
+/* ---- measuring ---- */
+
+/* The unit columns of x, less their share of the kernel vector, their Rayleigh quotients and residuals. The quotient is a
+ * sum of squares over edges, so that even a tiny eigenvalue has small relative error. */
+PE_BODY void settle_body(const pe_component *c, const double *gauge, const double *entry, double *panel, double *values,
+                         double *residuals)
+{
+    const int64_t n = c->n;
+    loose *x = (loose *)panel;
+    pe_lanes sum = { 0 }, square = { 0 };
+    for (int64_t i = 0; i < n && c->kernel; i++)
+        sum += c->kernel[i] * x[i];
+    for (int64_t i = 0; i < n; i++) {
+        pe_lanes v = x[i];
+        if (c->kernel)
+            v -= sum * c->kernel[i];
+        x[i] = v;
+        square += v * v;
+    }
+    double length[PE_LANES];
+    memcpy(length, &square, sizeof length);
+    for (int k = 0; k < PE_LANES; k++)
+        length[k] = 1 / sqrt(length[k]);
+    memcpy(&square, length, sizeof length);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = x[i] * square;
+    pe_lanes quotient = { 0 }, rest = { 0 };
+    for (int64_t i = 0; i < n; i++) {
+        const pe_lanes own = (gauge ? gauge[i] : 1) * x[i];
+        for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++) {
+            const int64_t j = c->col[p];
+            if (j <= i)
+                continue;
+            const double w = c->weight ? c->weight[p] : 1;
+            const pe_lanes d = own - copysign(gauge ? gauge[j] : 1, w) * x[j];
+            quotient += fabs(w) * (d * d);
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        pe_lanes y = ((gauge ? 1 : c->degree[i]) - quotient) * x[i];
+        for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++)
+            y += entry[p] * x[c->col[p]];
+        rest += y * y;
+    }
+    memcpy(values, &quotient, sizeof quotient);
+    memcpy(residuals, &rest, sizeof rest);
+    for (int k = 0; k < PE_LANES; k++)
+        residuals[k] = sqrt(residuals[k]);
+}
+PE_KERNEL(settle, settle_body,
+          (const pe_component *c, const double *gauge, const double *entry, double *panel, double *values,
+           double *residuals),
+          (c, gauge, entry, panel, values, residuals))
+
+/* What rounding leaves of a good vector is far below; what is above is done again the scalar way. */
+static const double accepted = 2e-14;
+
+/* Puts column `from` in front of column `to` <= from. */
+static void move(pe_pairs *o, int64_t from, int64_t to)
+{
+    const double value = o->values[from], residual = o->residuals[from];
+    for (int64_t k = from; k > to; k--) {
+        o->values[k] = o->values[k - 1];
+        o->residuals[k] = o->residuals[k - 1];
+    }
+    o->values[to] = value;
+    o->residuals[to] = residual;
+    for (int64_t i = 0; i < o->n; i++) {
+        const double v = o->panels[(from / PE_LANES * o->n + i) * PE_LANES + from % PE_LANES];
+        for (int64_t k = from; k > to; k--)
+            o->panels[(k / PE_LANES * o->n + i) * PE_LANES + k % PE_LANES] =
+                o->panels[((k - 1) / PE_LANES * o->n + i) * PE_LANES + (k - 1) % PE_LANES];
+        o->panels[(to / PE_LANES * o->n + i) * PE_LANES + to % PE_LANES] = v;
+    }
+}
+
+/* Columns of places of a lane's matrix become panels of the component's rows. */
+static void extract(const pe_group *g, int lane, const prepared *q, int64_t count, pe_pairs *o)
+{
+    for (int64_t j = 0; j < panels(count) * PE_LANES; j++) {
+        double *to = o->panels + j / PE_LANES * o->n * PE_LANES + j % PE_LANES;
+        const double *from = g->vector + j * g->n * PE_GROUP + lane;
+        for (int64_t i = 0; i < o->n; i++)
+            to[i * PE_LANES] = j < count ? from[q->place[i] * PE_GROUP] + 0.0 : 0; /* no negative zeros */
+    }
+}
+
+typedef enum verdict { SOLVED, INCOMPLETE, DOUBTFUL } verdict;
+
+/* Takes `want` pairs of the lane into s->out: SOLVED with the cluster of the last one whole and all measured. */
+static posenc_status take(const pe_group *g, int lane, const pe_small *s, int64_t want, const prepared *q, verdict *v,
+                          posenc_error *err)
+{
+    const int64_t n = s->c.n, all = total(s), np = panels(want);
+    pe_pairs *o = s->out;
+    const double scale = 1 / g->scale[lane], bound = 4 * scale;
+    *v = DOUBTFUL;
+    for (int64_t j = 0; j < want; j++)
+        if (g->doubt[j * PE_GROUP + lane] != 0)
+            return PE_OK;
+    double *memory = malloc((size_t)((n + 2) * np * PE_LANES) * sizeof *memory);
+    if (!memory)
+        return pe_no_memory("memory", err);
+    *o = (pe_pairs){ .n = n, .count = want, .next = INFINITY, .panels = memory, .memory = memory };
+    o->values = memory + n * np * PE_LANES;
+    o->residuals = o->values + np * PE_LANES;
+    extract(g, lane, q, want, o);
+    for (int64_t p = 0; p < np; p++)
+        settle_paths[pe_simd()](&s->c, s->c.normalized ? q->gauge : NULL, q->entry, o->panels + p * n * PE_LANES,
+                                o->values + p * PE_LANES, o->residuals + p * PE_LANES);
+    for (int64_t j = 1; j < want; j++) {
+        int64_t to = j;
+        while (to && o->values[to - 1] > o->values[j])
+            to--;
+        if (to < j)
+            move(o, j, to);
+    }
+    bool good = true;
+    for (int64_t j = 0; j < want; j++)
+        good = good && o->residuals[j] <= accepted * bound && o->residuals[j] <= s->tol * bound / 2;
+    const double last = o->values[want - 1];
+    if (want < all)
+        o->next = g->counted[want * PE_GROUP + lane];
+    if (good && o->next - last < 0x1p-20 * bound)
+        *v = INCOMPLETE;
+    else if (good)
+        *v = SOLVED;
+    if (*v != SOLVED)
+        pe_pairs_fini(o);
+    return PE_OK;
+}
+
+/* ---- many ---- */
+
+typedef struct round_state {
+    pe_small *jobs;
+    int32_t *order; /* (count) jobs, ascending by rows */
+    int64_t *want;  /* (count) by job: pairs of this round; 0: done */
+    pe_group g;
+    prepared lane[PE_GROUP];
+    int32_t *queue;
+} round_state;
+
+static posenc_status solve_group(round_state *r, const int32_t *job, int count, pe_pace *pace, posenc_error *err)
+{
+    int64_t n = 2, chains = 1;
+    posenc_status st = PE_OK;
+    for (int l = 0; l < count; l++) {
+        n = r->jobs[job[l]].c.n > n ? r->jobs[job[l]].c.n : n;
+        chains = r->want[job[l]] > chains ? r->want[job[l]] : chains;
+    }
+    pe_group_clear(&r->g, n);
+    r->g.chains = chains;
+    for (int l = 0; l < count; l++) {
+        const pe_component *c = &r->jobs[job[l]].c;
+        arrange(c, r->lane[l].place, r->queue);
+        fill(&r->g, l, c, &r->lane[l]);
+    }
+    pe_group_solve(&r->g, -1);
+    for (int l = 0; l < count && !st; l++) {
+        verdict v;
+        const pe_small *s = &r->jobs[job[l]];
+        st = take(&r->g, l, s, r->want[job[l]], &r->lane[l], &v, err);
+        const int64_t all = total(s), more = r->want[job[l]] < s->want + 4 ? s->want + 4 : 2 * r->want[job[l]];
+        r->want[job[l]] = v == INCOMPLETE ? (more < all ? more : all) : 0;
+    }
+    return st ? st : pe_pace_add(pace, n * n * n + 600 * chains * n);
+}
+
+static int64_t largest_arcs(const pe_small *jobs, int64_t count)
+{
+    int64_t arcs = 1;
+    for (int64_t i = 0; i < count; i++)
+        arcs = jobs[i].c.ptr[jobs[i].c.n] > arcs ? jobs[i].c.ptr[jobs[i].c.n] : arcs;
+    return arcs;
+}
+
+/* The jobs that are left, stably by rows. */
+static int64_t list(const round_state *r, int64_t count)
+{
+    int64_t at[PE_SMALL_ROWS + 2] = { 0 };
+    for (int64_t i = 0; i < count; i++)
+        if (r->want[i])
+            at[r->jobs[i].c.n + 1]++;
+    for (int i = 0; i <= PE_SMALL_ROWS; i++)
+        at[i + 1] += at[i];
+    for (int64_t i = 0; i < count; i++)
+        if (r->want[i])
+            r->order[at[r->jobs[i].c.n]++] = (int32_t)i;
+    return at[PE_SMALL_ROWS];
+}
+
+posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    round_state r = { .jobs = jobs };
+    const int64_t arcs = largest_arcs(jobs, count);
+    int64_t rows = 2, left;
+    void *lanes = NULL, *memory = NULL;
+    size_t had = 0;
+    if (!count)
+        return PE_OK;
+    for (int64_t i = 0; i < count; i++)
+        rows = jobs[i].c.n > rows ? jobs[i].c.n : rows;
+    const size_t doubles = (size_t)(rows + arcs) * PE_GROUP, ints = (size_t)rows * (PE_GROUP + 1) + (size_t)count;
+    memory = malloc((doubles + (size_t)count) * sizeof(double) + ints * sizeof(int32_t));
+    if (!memory)
+        return pe_no_memory("memory", err);
+    double *d = memory;
+    r.want = (int64_t *)(d + doubles);
+    int32_t *i32 = (int32_t *)(r.want + count);
+    for (int l = 0; l < PE_GROUP; l++) {
+        r.lane[l] = (prepared){ d, d + rows, i32 };
+        d += rows + arcs;
+        i32 += rows;
+    }
+    r.queue = i32;
+    r.order = i32 + rows;
+    for (int64_t i = 0; i < count; i++) {
+        *jobs[i].out = (pe_pairs){ 0 };
+        r.want[i] = jobs[i].want;
+    }
+    while (!st && (left = list(&r, count))) {
+        int64_t chains = 1;
+        for (int64_t i = 0; i < count; i++)
+            chains = r.want[i] > chains ? r.want[i] : chains;
+        const size_t size = pe_group_bytes(rows, chains);
+        if (size > had) {
+            free(lanes);
+            lanes = aligned_alloc(64, size);
+            had = size;
+        }
+        if (!lanes) {
+            st = pe_no_memory("memory", err);
+            break;
+        }
+        pe_group_init(&r.g, rows, chains, lanes);
+        for (int64_t i = 0; i < left && !st; i += PE_GROUP)
+            st = solve_group(&r, r.order + i, left - i < PE_GROUP ? (int)(left - i) : PE_GROUP, pace, err);
+    }
+    free(lanes);
+    free(memory);
+    for (int64_t i = 0; i < count && st; i++)
+        pe_pairs_fini(jobs[i].out);
+    return st;
+}
+
+uint64_t pe_small_bytes(int64_t n, int64_t want, int64_t count)
+{
+    const int64_t rows = n < PE_SMALL_ROWS ? n : PE_SMALL_ROWS, all = want + 4 < rows ? want + 4 : rows;
+    return pe_group_bytes(rows, 2 * all < rows ? 2 * all : rows) + (uint64_t)(count * 32 + rows * 32 * PE_GROUP);
+}
