@@ -338,21 +338,40 @@ static void columns_fini(columns *c)
     *c = (columns){ 0 };
 }
 
+/* Which columns of a graph of n nodes are asked for, in the order of all eigenpairs. */
+typedef struct selection {
+    int64_t zeros, from, to;
+} selection;
+
+static selection selected(const laplacian *p, int64_t n, int64_t zeros)
+{
+    const int64_t from = p->skip == SKIP_NONE ? 0 : p->skip == SKIP_ALL_ZERO ? zeros : 1;
+    return (selection){ zeros, from, from + (n <= from ? 0 : n - from < p->k ? n - from : p->k) };
+}
+
+/* Pairs of component c beside its null vector. */
+static int64_t wanted(const selection *a, const pe_spectrum *s, int64_t c)
+{
+    const int64_t size = s->begin[c + 1] - s->begin[c], rest = size - s->null[c], most = a->to - a->zeros;
+    return size < 2 || a->to <= a->from || most < 1 ? 0 : rest < most ? rest : most;
+}
+
 /* The columns asked for of the graph made of the components c0 .. c1 - 1. */
 static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canonical *w, int64_t c0, int64_t c1,
                                     columns *out, posenc_context *ctx, posenc_error *err)
 {
     const int64_t origin = s->begin[c0], n = s->begin[c1] - origin;
-    int64_t zeros = 0, nentries = 0;
-    posenc_status st = PE_OK;
+    int64_t nentries = 0;
     pe_eigenpair *e = NULL;
+    int64_t zeros = 0;
+    posenc_status st;
     for (int64_t c = c0; c < c1; c++) {
         zeros += s->null[c];
         if ((st = pe_pace_add(&s->pace, 2)))
             return st;
     }
-    const int64_t from = p->skip == SKIP_NONE ? 0 : p->skip == SKIP_ALL_ZERO ? zeros : 1;
-    const int64_t count = n <= from ? 0 : n - from < p->k ? n - from : p->k, to = from + count;
+    const selection range = selected(p, n, zeros);
+    const int64_t from = range.from, to = range.to, count = n <= from ? 0 : to - from;
     if (!p->padding && count < p->k)
         return posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "k", posenc_text("%lld", (long long)p->k).s,
                            "at most %lld with padding=false: n = %lld nodes%s, skip=%s", (long long)count, (long long)n,
@@ -369,11 +388,11 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
     if (!count)
         return PE_OK;
 
-    for (int64_t c = c0; c < c1 && to > zeros; c++) {
-        int64_t size = s->begin[c + 1] - s->begin[c], rest = size - s->null[c];
+    for (int64_t c = c0; c < c1; c++) {
+        const int64_t want = wanted(&range, s, c);
         if ((st = pe_pace_add(&s->pace, 4)))
             goto done;
-        if (size > 1 && (st = pe_spectrum_solve(s, c, rest < to - zeros ? rest : to - zeros, ctx, err)))
+        if (want && (st = pe_spectrum_solve(s, c, want, ctx, err)))
             goto done;
     }
     if ((st = pe_spectrum_list(s, c0, c1, &e, &nentries, err)))
@@ -455,7 +474,8 @@ typedef struct tally {
 typedef struct answer {
     posenc_dtype dtype;
     posenc_tensor *vectors, *values, *residuals, *determined, *cut, *ncomponents, *nzero;
-    double *row;   /* (k) scratch */
+    double *row; /* (k) scratch */
+    pe_spectra spectra;
     int64_t first; /* the graph's first node */
     int64_t graph;
     tally count;
@@ -513,39 +533,33 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     tally *t = &o->count;
     posenc_context *ctx = j->ctx;
     const laplacian *p = j->request->params;
-    pe_spectrum s = { 0 };
-    const pe_spectrum_options options = { .edges = p->edges,
-                                          .normalization = p->normalization,
-                                          .isolated = p->isolated,
-                                          .tol = p->tol,
-                                          .max_iter = p->max_iter,
-                                          .solver = (pe_solver)p->solver };
+    pe_spectrum *s;
     pe_canonical w = { 0 };
     columns c = { 0 };
     bool cut = false, partial = false, trivial = true, loose = false;
     o->graph = j->graph;
     o->first = j->first;
-    posenc_status st = pe_spectrum_init(&s, &options, j->request->graph, j->graph, ctx, err);
-    if (st || (st = pe_canonical_init(&w, &s.csr, s.begin, s.node, &s.pace, err)))
+    posenc_status st = pe_spectra_get(&o->spectra, j->request->graph, j->graph, &s, ctx, err);
+    if (st || (st = pe_canonical_init(&w, &s->csr, s->begin, s->node, &s->pace, err)))
         goto done;
-    const int64_t nc = s.csr.ncomponents, step = p->skip == SKIP_PER_COMPONENT ? 1 : nc;
+    const int64_t nc = s->csr.ncomponents, step = p->skip == SKIP_PER_COMPONENT ? 1 : nc;
     int64_t *ncomponents = (int64_t *)o->ncomponents->data + o->graph, *nzero = (int64_t *)o->nzero->data + o->graph;
     write_summary(p, o, NULL, true);
     *ncomponents = nc;
     *nzero = 0;
     for (int64_t i = 0; i < nc; i++) {
-        *nzero += s.null[i];
-        if ((st = pe_pace_add(&s.pace, 2)))
+        *nzero += s->null[i];
+        if ((st = pe_pace_add(&s->pace, 2)))
             goto done;
     }
     if (!nc && !p->padding) {
-        st = select_columns(p, &s, &w, 0, 0, &c, ctx, err);
+        st = select_columns(p, s, &w, 0, 0, &c, ctx, err);
         goto done;
     }
     for (int64_t i = 0; i < nc; i += step) {
-        if ((st = select_columns(p, &s, &w, i, i + step, &c, ctx, err)))
+        if ((st = select_columns(p, s, &w, i, i + step, &c, ctx, err)))
             goto done;
-        if ((st = write_rows(p, o, &c, s.node + s.begin[i], c.n, &s.pace)))
+        if ((st = write_rows(p, o, &c, s->node + s->begin[i], c.n, &s->pace)))
             goto done;
         write_summary(p, o, &c, i == 0);
         cut = cut || c.cut;
@@ -554,7 +568,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         trivial = trivial && c.count && c.trivial;
         columns_fini(&c);
     }
-    j->zero_edges = s.csr.zero_edges;
+    j->zero_edges = s->csr.zero_edges;
     t->cut += cut;
     t->partial += partial;
     t->loose += loose;
@@ -562,7 +576,6 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 done:
     columns_fini(&c);
     pe_canonical_fini(&w);
-    pe_spectrum_fini(&s);
     return st;
 }
 
@@ -605,12 +618,32 @@ static void warn(const posenc_request *r, const tally *t, posenc_result *out)
 #undef WHERE
 }
 
+static int64_t want(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros)
+{
+    const laplacian *p = arg;
+    const bool alone = p->skip == SKIP_PER_COMPONENT;
+    const selection a = alone ? selected(p, s->begin[c + 1] - s->begin[c], s->null[c]) : selected(p, s->csr.n, zeros);
+    return wanted(&a, s, c);
+}
+
 static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
 {
     answer *o = copy;
+    const laplacian *p = c->request->params;
+    const pe_spectrum_options options = { .edges = p->edges,
+                                          .normalization = p->normalization,
+                                          .isolated = p->isolated,
+                                          .tol = p->tol,
+                                          .max_iter = p->max_iter,
+                                          .solver = (pe_solver)p->solver };
     o->count = (tally){ 0 };
-    o->row = malloc((size_t)((const laplacian *)c->request->params)->k * sizeof *o->row);
-    return o->row ? PE_OK : pe_no_memory("memory", err);
+    o->row = malloc((size_t)p->k * sizeof *o->row);
+    posenc_status st = o->row ? PE_OK : pe_no_memory("memory", err);
+    if (!st)
+        st = pe_spectra_init(&o->spectra, c, &options, want, p, err);
+    if (st)
+        free(o->row);
+    return st;
 }
 
 static void end(void *copy, void *self)
@@ -621,6 +654,7 @@ static void end(void *copy, void *self)
     t->partial += o->count.partial;
     t->trivial += o->count.trivial;
     t->loose += o->count.loose;
+    pe_spectra_fini(&o->spectra);
     free(o->row);
 }
 

@@ -271,13 +271,19 @@ int64_t pe_spectrum_extra(int64_t n)
     return n <= 1024 ? n : fits < 32 ? 32 : fits < 256 ? fits : 256;
 }
 
+bool pe_spectrum_small(const pe_spectrum *s, int64_t c)
+{
+    const int64_t n = s->begin[c + 1] - s->begin[c];
+    return s->o.solver == PE_SOLVER_AUTO && n > 1 && n <= PE_SMALL_ROWS && !s->loops;
+}
+
 posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err)
 {
     pe_part part;
     if (s->pairs[c].count) /* solved ahead, in company */
         return PE_OK;
     posenc_status st = pe_spectrum_part(s, c, &part, err);
-    if (!st && s->o.solver == PE_SOLVER_AUTO && pe_is_small(&part.m)) {
+    if (!st && pe_spectrum_small(s, c)) {
         pe_small one = { .c = part.m, .want = want, .tol = s->o.tol, .out = &s->pairs[c] };
         st = pe_small_solve(&one, 1, &s->pace, err);
     }
@@ -286,6 +292,91 @@ posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_
                                 &s->pairs[c], ctx, err);
     pe_part_fini(&part);
     return st;
+}
+
+/* ---- a chunk of graphs ---- */
+
+void pe_spectra_fini(pe_spectra *a)
+{
+    for (int64_t i = 0; i < a->count; i++)
+        pe_spectrum_fini(&a->s[i]);
+    free(a->s);
+    *a = (pe_spectra){ 0 };
+}
+
+/* Small components of all graphs that can be taken apart. */
+static posenc_status solve_together(pe_spectra *a, int64_t ncomponents,
+                                    int64_t (*want)(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros),
+                                    const void *arg, posenc_context *ctx, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    pe_pace pace = { .ctx = ctx, .left = PE_PACE_STEPS };
+    int64_t n = 0;
+    pe_small *job = malloc((size_t)(ncomponents + 1) * sizeof *job);
+    pe_part *part = malloc((size_t)(ncomponents + 1) * sizeof *part);
+    if (!job || !part)
+        st = pe_no_memory("memory", err);
+    for (int64_t i = 0; i < a->count && !st; i++) {
+        pe_spectrum *s = &a->s[i];
+        int64_t zeros = 0;
+        for (int64_t c = 0; s->pairs && c < s->csr.ncomponents && !st; c++) {
+            zeros += s->null[c];
+            st = pe_pace_add(&pace, 2);
+        }
+        for (int64_t c = 0; s->pairs && c < s->csr.ncomponents && !st; c++) {
+            const int64_t pairs = pe_spectrum_small(s, c) ? want(arg, s, c, zeros) : 0;
+            if ((st = pe_pace_add(&pace, 8)))
+                break;
+            if (pairs && !(st = pe_spectrum_part(s, c, &part[n], err))) {
+                job[n] = (pe_small){ .c = part[n].m, .want = pairs, .tol = s->o.tol, .out = &s->pairs[c] };
+                n++;
+            }
+        }
+    }
+    if (!st)
+        st = pe_small_solve(job, n, &pace, err);
+    for (int64_t i = 0; i < n; i++)
+        pe_part_fini(&part[i]);
+    free(part);
+    free(job);
+    return st;
+}
+
+posenc_status pe_spectra_init(pe_spectra *a, const pe_graph_chunk *chunk, const pe_spectrum_options *o,
+                              int64_t (*want)(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros),
+                              const void *arg, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    int64_t ncomponents = 0;
+    *a = (pe_spectra){ .o = *o, .first = chunk->begin, .count = chunk->end - chunk->begin };
+    a->s = calloc((size_t)a->count + 1, sizeof *a->s);
+    if (!a->s) {
+        *a = (pe_spectra){ 0 };
+        return pe_no_memory("memory", err);
+    }
+    for (int64_t i = 0; i < a->count && !st; i++) {
+        st = pe_spectrum_init(&a->s[i], o, chunk->request->graph, chunk->begin + i, chunk->ctx, NULL);
+        if (st == PE_INVALID) { /* said in its turn */
+            pe_spectrum_fini(&a->s[i]);
+            st = PE_OK;
+        } else if (st == PE_BUSY) {
+            pe_no_memory("memory", err);
+        }
+        ncomponents += a->s[i].csr.ncomponents;
+    }
+    if (!st)
+        st = solve_together(a, ncomponents, want, arg, chunk->ctx, err);
+    if (st)
+        pe_spectra_fini(a);
+    return st;
+}
+
+posenc_status pe_spectra_get(pe_spectra *a, const posenc_graph *graph, int64_t g, pe_spectrum **out, posenc_context *ctx,
+                             posenc_error *err)
+{
+    pe_spectrum *s = *out = &a->s[g - a->first];
+    s->pace = (pe_pace){ .ctx = ctx, .left = PE_PACE_STEPS };
+    return s->pairs ? PE_OK : pe_spectrum_init(s, &a->o, graph, g, ctx, err);
 }
 
 /* ---- pairs of several components ---- */

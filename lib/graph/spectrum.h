@@ -12,6 +12,7 @@
 
 #include "core/graph.h"
 #include "core/pace.h"
+#include "graph/batch.h"
 #include "linalg/linalg.h"
 
 /* none  L = D - A          sym  L = I - D^-1/2 A D^-1/2          rw  L = I - D^-1 A, which has the eigenvalues of sym */
@@ -56,6 +57,26 @@ void pe_part_fini(pe_part *p);
 
 /* The `want` smallest pairs of component c beside its null vector, and what completes the last one's cluster. */
 posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err);
+/* Whether pe_spectrum_solve solves components of n nodes in lanes, with those of other graphs where there are some. */
+bool pe_spectrum_small(const pe_spectrum *s, int64_t c);
+
+/* The spectra of a chunk of a batch, whose small components are solved together: a graph's bytes are those that
+ * pe_spectrum_solve gives it alone. */
+typedef struct pe_spectra {
+    pe_spectrum_options o;
+    int64_t first, count;
+    pe_spectrum *s; /* (count) */
+} pe_spectra;
+/* `want`: how many pairs of component c of a graph of `zeros` null vectors will be asked for, 0: none. A graph that cannot
+ * be taken apart is left to pe_spectra_get, which says why. */
+posenc_status pe_spectra_init(pe_spectra *a, const pe_graph_chunk *chunk, const pe_spectrum_options *o,
+                              int64_t (*want)(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros),
+                              const void *arg, posenc_error *err);
+/* The spectrum of the batch's graph g, for one use. */
+posenc_status pe_spectra_get(pe_spectra *a, const posenc_graph *graph, int64_t g, pe_spectrum **out, posenc_context *ctx,
+                             posenc_error *err);
+void pe_spectra_fini(pe_spectra *a);
+
 /* Pairs beyond `want` that complete a cluster: all that a small component has. A large star has an eigenvalue of
  * multiplicity n - 2: there the cluster stays incomplete. */
 int64_t pe_spectrum_extra(int64_t n);

@@ -398,7 +398,7 @@ PE_BODY int any(const pe_masks *m)
     return all != 0;
 }
 
-static const double near = 0x1p-9; /* of an interval of 4: eigenvalues that the iteration alone does not tell apart well */
+static const double near = 0x1p-7; /* of an interval of 4: eigenvalues that the iteration alone does not tell apart well */
 
 /* Makes z orthogonal to the vectors before it whose eigenvalues are near, and a unit vector. */
 PE_BODY void orthonormalize(pe_group *g, int64_t j, pe_lanes *z, const pe_lanes *counted)
