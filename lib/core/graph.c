@@ -165,10 +165,27 @@ static void sort_few(arc *a, int64_t n)
     }
 }
 
-/* Sorts by (key, weight, place): radix over the bits of the keys that differ at all, then each run of equal keys. */
+/* Merges ascending runs of `width`, in a or in other (n each); returns where the result is. */
+static arc *merge_runs(arc *a, arc *other, int64_t n, int64_t width)
+{
+    for (; width < n; width *= 2) {
+        for (int64_t i = 0; i < n; i += 2 * width) {
+            const int64_t middle = i + width < n ? i + width : n, end = middle + width < n ? middle + width : n;
+            for (int64_t k = i, l = i, r = middle; k < end; k++)
+                other[k] = r == end || (l < middle && !before(&a[r], &a[l])) ? a[l++] : a[r++];
+        }
+        arc *swap = a;
+        a = other;
+        other = swap;
+    }
+    return a;
+}
+
+/* Sorts by (key, weight, place): a long list by radix over the bits of the keys that differ at all, then each run of equal
+ * keys. */
 static bool sort(arc *a, int64_t n)
 {
-    enum { BITS = 11, SIZE = 1 << BITS };
+    enum { BITS = 11, SIZE = 1 << BITS, RUN = 16, LONG = 2048 };
     bool sorted = true;
     uint64_t differ = 0;
     for (int64_t i = 1; i < n; i++) {
@@ -177,11 +194,19 @@ static bool sort(arc *a, int64_t n)
     }
     if (sorted)
         return true;
-    if (n <= 64) {
+    if (n <= 2 * RUN) {
         sort_few(a, n);
         return true;
     }
     arc *other = malloc((size_t)n * sizeof *other), *from = a, *to = other;
+    if (other && n < LONG) {
+        for (int64_t i = 0; i < n; i += RUN)
+            sort_few(a + i, n - i < RUN ? n - i : RUN);
+        if (merge_runs(a, other, n, RUN) != a)
+            memcpy(a, other, (size_t)n * sizeof *a);
+        free(other);
+        return true;
+    }
     int64_t *start = malloc(SIZE * sizeof *start);
     if (!other || !start) {
         free(other);
@@ -215,6 +240,27 @@ static bool sort(arc *a, int64_t n)
     free(other);
     free(start);
     return true;
+}
+
+/* The same; the arcs of a batch mostly come graph by graph, and then each graph's are few. */
+static bool sort_graphs(arc *a, int64_t m, const int64_t *ptr, int64_t ngraphs)
+{
+    bool grouped = true, ok = true;
+    for (int64_t i = 0, g = 0; i < m && grouped; i++) {
+        while (first(&a[i]) >= ptr[g + 1])
+            g++;
+        grouped = first(&a[i]) >= ptr[g];
+    }
+    if (!grouped)
+        return sort(a, m);
+    for (int64_t i = 0, g = 0; g < ngraphs && ok; g++) {
+        int64_t end = i;
+        while (end < m && first(&a[end]) < ptr[g + 1])
+            end++;
+        ok = sort(a + i, end - i);
+        i = end;
+    }
+    return ok;
 }
 
 /* ---- the normal form ---- */
@@ -364,10 +410,10 @@ posenc_status posenc_graph_build(const posenc_edges *e, posenc_arena *arena, con
         a[i].weight = e->weight ? e->weight[i] + 0.0 : 1; /* -0 becomes 0 */
         a[i].place = i;
     }
-    bool ok = sort(a, m), unsorted = false;
+    bool ok = sort_graphs(a, m, ptr, ngraphs), unsorted = false;
     if (ok && !e->directed) {
         m = join_listings(a, m, ptr, ngraphs, conflict, &unsorted);
-        ok = !unsorted || sort(a, m);
+        ok = !unsorted || sort_graphs(a, m, ptr, ngraphs);
     }
     st = ok ? publish(g, a, m, arena, err) : no_memory(err);
     free(a);

@@ -25,6 +25,7 @@
 #include "graph/spectrum.h"
 #include "linalg/canonical.h"
 #include "linalg/linalg.h"
+#include "linalg/small.h"
 #include "linalg/sort.h"
 
 #include <math.h>
@@ -194,13 +195,19 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 typedef struct columns {
     int64_t n, count;                  /* places; columns that exist, at most k */
-    double *v;                         /* (count, n) */
+    double *v;                         /* (count, n); NULL: in */
+    const double *panel;               /* (ceil(count / 8), n, 8), borrowed: eight columns side by side */
     double *value, *residual;          /* (count) */
     uint8_t *determined;               /* (count) */
     bool cut, partial, trivial, loose; /* a cluster is divided; was not computed whole; all columns are null vectors; tol is
                                           larger than a gap */
     void *memory;
 } columns;
+
+static posenc_status need_canonical(pe_spectrum *s, pe_canonical *w, posenc_error *err)
+{
+    return w->csr ? PE_OK : pe_canonical_init(w, &s->csr, s->begin, s->node, &s->pace, err);
+}
 
 /* Writes the wanted part of the cluster e[a] .. e[b - 1]: columns `from` .. `to` - 1 in the order of all eigenpairs. */
 static posenc_status write_cluster(const laplacian *p, pe_canonical *w, pe_eigenpair *e, int64_t a, int64_t b, int64_t from,
@@ -330,6 +337,119 @@ static posenc_status random_walk_vector(pe_spectrum *s, double *v, int64_t n, in
     return st;
 }
 
+/* ---- one small component, columns in panels ---- */
+
+enum { WIDTH = 8 };
+
+static double *panel_column(const pe_pairs *q, int64_t j) { return q->panels + j / WIDTH * q->n * WIDTH + j % WIDTH; }
+
+/* The canonical columns of the cluster of pairs a .. b - 1, up to `count`, in their places; where there are more than one,
+ * with residuals of their own. */
+static posenc_status write_panel_cluster(pe_spectrum *s, pe_canonical *w, const pe_pairs *q, int64_t a, int64_t b,
+                                         double blur, int64_t count, columns *out, posenc_error *err)
+{
+    const int64_t n = q->n, m = b - a, wanted = (b < count ? b : count) - a;
+    posenc_status st = need_canonical(s, w, err);
+    double *memory = NULL, *row;
+    pe_block_vector *basis = NULL;
+    if (st)
+        return st;
+    w->blur = blur;
+    memory = calloc((size_t)((m + wanted) * n), sizeof *memory);
+    basis = malloc((size_t)m * sizeof *basis);
+    if (!memory || !basis) {
+        st = pe_no_memory("memory", err);
+        goto done;
+    }
+    row = memory + m * n;
+    for (int64_t j = 0; j < m; j++) {
+        basis[j] = (pe_block_vector){ 0, memory + j * n };
+        for (int64_t i = 0; i < n; i++)
+            basis[j].v[i] = panel_column(q, a + j)[i * WIDTH];
+    }
+    if ((st = pe_canonical_columns(w, basis, m, wanted, row, n, 0, out->determined + a, err)))
+        goto done;
+    for (int64_t j = 0; j < wanted && !st; j++) {
+        for (int64_t i = 0; i < n; i++)
+            panel_column(q, a + j)[i * WIDTH] = row[j * n + i];
+        if (m > 1)
+            st = pe_spectrum_residual(s, row + j * n, out->value[a + j], n, 0, &out->residual[a + j]);
+    }
+    st = st ? st : pe_pace_add(&s->pace, 4 * (m + wanted) * n);
+done:
+    free(memory);
+    free(basis);
+    return st;
+}
+
+/* The sign of column j of `count` that its pivot must have, 0 where the candidates disagree.
+ *   blur   as in pe_canonical */
+static double pivot_sign(double most, double least, double blur)
+{
+    const double large = pe_max(most, -least), small = pe_min(most, -least), square = large * large;
+    if (small * small > (1 - 1e-6) * square - (1e-8 * square + 4 * blur * large))
+        return 0;
+    return most > -least ? 1 : -1;
+}
+
+/* As select_columns, of a graph of one component with a null vector, which is left out, that was solved in lanes. */
+static posenc_status select_panels(const laplacian *p, pe_spectrum *s, pe_canonical *w, columns *out, posenc_error *err)
+{
+    const pe_pairs *q = &s->pairs[0];
+    const int64_t n = q->n, count = out->count;
+    const bool normalized = p->normalization != PE_LAPLACIAN_NONE;
+    posenc_status st = PE_OK;
+    double degree = 0;
+    for (int64_t i = 0; i < n; i++)
+        degree = pe_max(degree, s->csr.degree[i]);
+    const double tol = p->tol * 2 * (normalized ? 1 : degree);
+    out->panel = q->panels;
+    for (int64_t j = 0; j < count; j++) {
+        out->value[j] = pe_eigenvalue(q->values[j], normalized);
+        out->residual[j] = q->residuals[j];
+    }
+    for (int64_t first = 0, a = 0; first < count && !st; first += WIDTH) {
+        double most[WIDTH], least[WIDTH], sign[WIDTH], *panel = q->panels + first * n;
+        pe_panel_extent(n, panel, most, least);
+        for (int k = 0; k < WIDTH; k++)
+            sign[k] = 1;
+        for (int64_t b; a < count && a < first + WIDTH && !st; a = b) {
+            const double value = out->value[a];
+            double last = value, above = INFINITY, residual = q->residuals[a];
+            for (b = a + 1; b < q->count; b++) {
+                above = pe_eigenvalue(q->values[b], normalized);
+                if (!pe_same_cluster(last, above))
+                    break;
+                last = above;
+                above = INFINITY;
+                residual = pe_max(residual, q->residuals[b]);
+            }
+            const double gap = pe_min(a ? value - out->value[a - 1] : value, pe_min(above, q->next) - last);
+            const bool whole = !pe_same_cluster(last, q->next);
+            const double blur = residual > 0 ? residual / gap : 0;
+            double *flip = &sign[a - first];
+            *flip = b == a + 1 ? pivot_sign(most[a - first], least[a - first], blur) : 0;
+            out->determined[a] = 1;
+            if (*flip == 0) {
+                *flip = 1;
+                st = write_panel_cluster(s, w, q, a, b, blur, count, out, err);
+            }
+            out->cut = out->cut || b > count || !whole;
+            out->partial = out->partial || !whole;
+            for (int64_t j = a; j < b && j < count; j++) {
+                out->determined[j] = out->determined[j] && whole && gap > 1e6 * out->residual[j];
+                out->loose = out->loose || (whole && gap < tol);
+            }
+        }
+        pe_panel_scale(n, panel, sign);
+    }
+    for (int64_t j = 0; j < count && !normalized; j++) {
+        out->value[j] = ldexp(out->value[j], s->exponent);
+        out->residual[j] = ldexp(out->residual[j], s->exponent);
+    }
+    return st ? st : pe_pace_add(&s->pace, 8 * n * count);
+}
+
 /* ---- selection ---- */
 
 static void columns_fini(columns *c)
@@ -377,24 +497,27 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
                            "at most %lld with padding=false: n = %lld nodes%s, skip=%s", (long long)count, (long long)n,
                            p->skip == SKIP_PER_COMPONENT ? " of a component" : "", skips[p->skip]);
 
-    /* an unwanted leading column, the columns, values, residuals, flags */
-    double *memory = calloc((size_t)((count + 1) * n + 2 * count + count / 8 + 2), sizeof *memory);
+    for (int64_t c = c0; c < c1; c++) {
+        const int64_t want = wanted(&range, s, c);
+        if ((st = pe_pace_add(&s->pace, 4)))
+            return st;
+        if (want && (st = pe_spectrum_solve(s, c, want, ctx, err)))
+            return st;
+    }
+    const bool simple = s->csr.ncomponents == 1 && zeros == 1 && from == 1 && count && s->pairs[0].panels &&
+                        p->sign == SIGN_CANONICAL && p->eigvec_norm == NORM_L2 && p->normalization != PE_LAPLACIAN_RW;
+    /* values, residuals, flags; an unwanted leading column and the columns */
+    const int64_t lines = 2 * count + count / 8 + 1, vectors = simple ? 0 : (count + 1) * n;
+    double *memory = calloc((size_t)(lines + vectors), sizeof *memory), *lead = memory + lines;
     if (!memory)
         return pe_no_memory("memory", err);
-    *out = (columns){ .n = n, .count = count, .memory = memory, .v = memory + n };
-    out->value = out->v + count * n;
+    *out = (columns){ .n = n, .count = count, .memory = memory, .value = memory, .v = lead + n };
     out->residual = out->value + count;
     out->determined = (uint8_t *)(out->residual + count);
     if (!count)
         return PE_OK;
-
-    for (int64_t c = c0; c < c1; c++) {
-        const int64_t want = wanted(&range, s, c);
-        if ((st = pe_pace_add(&s->pace, 4)))
-            goto done;
-        if (want && (st = pe_spectrum_solve(s, c, want, ctx, err)))
-            goto done;
-    }
+    if ((st = simple ? select_panels(p, s, w, out, err) : need_canonical(s, w, err)) || simple)
+        goto done;
     if ((st = pe_spectrum_list(s, c0, c1, &e, &nentries, err)))
         goto done;
     if (nentries < to) {
@@ -427,7 +550,7 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
         for (int64_t j = a > from ? a : from; j < b && j < to; j++)
             out->value[j - from] = e[j].value;
         w->blur = pe_eigenspace_blur(e, a, b, gap);
-        if ((st = write_cluster(p, w, e, a, b, from, to, out, origin, memory, err)))
+        if ((st = write_cluster(p, w, e, a, b, from, to, out, origin, lead, err)))
             goto done;
         out->cut = out->cut || b > to || !whole;
         out->partial = out->partial || !whole;
@@ -489,10 +612,17 @@ static posenc_status write_rows(const laplacian *p, const answer *o, const colum
 {
     const int64_t k = p->k, count = c ? c->count : 0;
     posenc_status st = PE_OK;
+    const bool as_it_is = c && c->panel && k == WIDTH && (count == k || (p->pad_value == 0 && !signbit(p->pad_value)));
+    if (as_it_is) /* one component: its nodes are in order */
+        posenc_convert(o->dtype, element(o->vectors, o->first * k), c->panel, (size_t)(n * k));
+    if (as_it_is && p->eigval_layout == EIGVAL_VECTOR)
+        return pe_pace_add(pace, 2 * n * k);
     for (int64_t i = 0; i < n && !st; i++) {
         int64_t at = (o->first + (node ? node[i] : i)) * k;
         for (int64_t j = 0; j < k; j++)
-            o->row[j] = j < count ? c->v[j * n + i] + 0.0 : p->pad_value; /* no negative zeros */
+            o->row[j] = j >= count ? p->pad_value
+                        : c->panel ? c->panel[(j / WIDTH * n + i) * WIDTH + j % WIDTH]
+                                   : c->v[j * n + i] + 0.0; /* no negative zeros */
         posenc_convert(o->dtype, element(o->vectors, at), o->row, (size_t)k);
         if (o->values && p->eigval_layout == EIGVAL_PER_NODE) {
             for (int64_t j = 0; j < k; j++)
@@ -540,7 +670,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     o->graph = j->graph;
     o->first = j->first;
     posenc_status st = pe_spectra_get(&o->spectra, j->request->graph, j->graph, &s, ctx, err);
-    if (st || (st = pe_canonical_init(&w, &s->csr, s->begin, s->node, &s->pace, err)))
+    if (st)
         goto done;
     const int64_t nc = s->csr.ncomponents, step = p->skip == SKIP_PER_COMPONENT ? 1 : nc;
     int64_t *ncomponents = (int64_t *)o->ncomponents->data + o->graph, *nzero = (int64_t *)o->nzero->data + o->graph;

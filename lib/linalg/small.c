@@ -95,7 +95,7 @@ PE_BODY void settle_body(const pe_component *c, const double *gauge, const doubl
     double length[PE_LANES];
     memcpy(length, &square, sizeof length);
     for (int k = 0; k < PE_LANES; k++)
-        length[k] = 1 / sqrt(length[k]);
+        length[k] = length[k] > 0 ? 1 / sqrt(length[k]) : 0; /* 0: no column */
     memcpy(&square, length, sizeof length);
     for (int64_t i = 0; i < n; i++)
         x[i] = x[i] * square;
@@ -126,6 +126,37 @@ PE_KERNEL(settle, settle_body,
           (const pe_component *c, const double *gauge, const double *entry, double *panel, double *values,
            double *residuals),
           (c, gauge, entry, panel, values, residuals))
+
+PE_BODY void extent_body(int64_t n, const double *panel, double *most, double *least)
+{
+    const loose *x = (const loose *)panel;
+    pe_lanes high = { 0 }, low = { 0 };
+    for (int64_t i = 0; i < n; i++) {
+        const pe_lanes v = x[i];
+        high = PE_SELECT((pe_masks)(high - v) >> 63, v, high);
+        low = PE_SELECT((pe_masks)(v - low) >> 63, v, low);
+    }
+    memcpy(most, &high, sizeof high);
+    memcpy(least, &low, sizeof low);
+}
+PE_KERNEL(extent, extent_body, (int64_t n, const double *panel, double *most, double *least), (n, panel, most, least))
+
+void pe_panel_extent(int64_t n, const double *x, double most[8], double least[8])
+{
+    extent_paths[pe_simd()](n, x, most, least);
+}
+
+PE_BODY void scale_body(int64_t n, double *panel, const double *by)
+{
+    loose *x = (loose *)panel;
+    pe_lanes f;
+    memcpy(&f, by, sizeof f);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = x[i] * f + 0.0;
+}
+PE_KERNEL(scale, scale_body, (int64_t n, double *panel, const double *by), (n, panel, by))
+
+void pe_panel_scale(int64_t n, double *x, const double by[8]) { scale_paths[pe_simd()](n, x, by); }
 
 /* What rounding leaves of a good vector is far below; what is above is done again the scalar way. */
 static const double accepted = 2e-14;

@@ -22,6 +22,11 @@ typedef struct pe_small {
 static inline bool pe_is_small(const pe_component *c) { return c->n <= PE_SMALL_ROWS && !c->diagonal; }
 
 posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posenc_error *err);
+/* The largest and the smallest entry of each of eight columns; x (n, 8). */
+void pe_panel_extent(int64_t n, const double *x, double most[8], double least[8]);
+/* x = x * by + 0, by columns: no negative zeros. */
+void pe_panel_scale(int64_t n, double *x, const double by[8]);
+
 /* Bytes that it holds beside the answers: groups of up to n rows, `count` jobs. */
 uint64_t pe_small_bytes(int64_t n, int64_t want, int64_t count);
 
