@@ -17,14 +17,7 @@ void pe_spectrum_fini(pe_spectrum *s)
     for (int64_t c = 0; s->begin && s->pairs && c < s->csr.ncomponents; c++)
         if (s->begin[c + 1] - s->begin[c] > 1)
             pe_pairs_fini(&s->pairs[c]);
-    free(s->pairs);
-    free(s->begin);
-    free(s->node);
-    free(s->place);
-    free(s->unit);
-    free(s->single);
-    free(s->scratch);
-    free(s->null);
+    free(s->memory);
     pe_csr_fini(&s->csr);
     *s = (pe_spectrum){ 0 };
 }
@@ -138,15 +131,11 @@ static posenc_status null_vector(pe_spectrum *s, int64_t c, posenc_error *err)
     return st;
 }
 
-posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_t **place, pe_pace *pace, posenc_error *err)
+/* b (components + 2) is 0; b[k + 1]: next free place of component k */
+static posenc_status fill_places(const pe_csr *c, int64_t *b, int32_t *node, int32_t *place, pe_pace *pace)
 {
-    const size_t n = (size_t)c->n + 1, nc = (size_t)c->ncomponents + 1;
+    const size_t nc = (size_t)c->ncomponents + 1;
     posenc_status st = PE_OK;
-    int64_t *b = *begin = calloc(nc + 1, sizeof *b); /* b[k + 1]: next free place of component k */
-    *node = malloc(n * sizeof **node);
-    *place = malloc(n * sizeof **place);
-    if (!b || !*node || !*place)
-        return pe_no_memory("memory", err);
     for (int64_t v = 0; v < c->n && !st; v++) {
         b[c->component[v] + 2]++;
         st = pe_pace_add(pace, 8);
@@ -157,11 +146,22 @@ posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_
     }
     for (int64_t v = 0; v < c->n && !st; v++) {
         int64_t at = b[c->component[v] + 1]++;
-        (*node)[at] = (int32_t)v;
-        (*place)[v] = (int32_t)at;
+        node[at] = (int32_t)v;
+        place[v] = (int32_t)at;
         st = pe_pace_add(pace, 16);
     }
     return st;
+}
+
+posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_t **place, pe_pace *pace, posenc_error *err)
+{
+    const size_t n = (size_t)c->n + 1;
+    *begin = calloc((size_t)c->ncomponents + 2, sizeof **begin);
+    *node = malloc(n * sizeof **node);
+    *place = malloc(n * sizeof **place);
+    if (!*begin || !*node || !*place)
+        return pe_no_memory("memory", err);
+    return fill_places(c, *begin, *node, *place, pace);
 }
 
 posenc_status pe_spectrum_init(pe_spectrum *s, const pe_spectrum_options *o, const posenc_graph *graph, int64_t g,
@@ -175,16 +175,22 @@ posenc_status pe_spectrum_init(pe_spectrum *s, const pe_spectrum_options *o, con
     if (o->normalization != PE_LAPLACIAN_NONE && (st = pe_csr_alike(&s->csr, &s->pace, err)))
         return st;
     const pe_csr *a = &s->csr;
-    size_t n = (size_t)a->n + 1, nc = (size_t)a->ncomponents + 1;
-    if ((st = pe_places(a, &s->begin, &s->node, &s->place, &s->pace, err)))
-        return st;
-    s->unit = calloc(n, sizeof *s->unit);
-    s->single = calloc(nc, sizeof *s->single);
-    s->scratch = calloc(n, sizeof *s->scratch);
-    s->null = calloc(nc, sizeof *s->null);
-    s->pairs = calloc(nc, sizeof *s->pairs);
-    if (!s->unit || !s->single || !s->scratch || !s->null || !s->pairs)
+    const size_t n = (size_t)a->n + 1, nc = (size_t)a->ncomponents + 2;
+    s->memory = calloc(nc * (sizeof *s->pairs + sizeof *s->begin + sizeof *s->single + sizeof *s->null) +
+                           n * (sizeof *s->unit + sizeof *s->scratch + sizeof *s->node + sizeof *s->place),
+                       1);
+    if (!s->memory)
         return pe_no_memory("memory", err);
+    s->pairs = s->memory;
+    s->begin = (int64_t *)(s->pairs + nc);
+    s->single = (double *)(s->begin + nc);
+    s->unit = s->single + nc;
+    s->scratch = s->unit + n;
+    s->node = (int32_t *)(s->scratch + n);
+    s->place = s->node + n;
+    s->null = (bool *)(s->place + n);
+    if ((st = fill_places(a, s->begin, s->node, s->place, &s->pace)))
+        return st;
     for (int64_t v = 0; v < a->n && !st; v++) {
         for (int64_t i = a->ptr[v]; i < a->ptr[v + 1] && (o->edges.self_loops == PE_LOOPS_KEEP || a->weight); i++) {
             s->loops = s->loops || a->col[i] == v;

@@ -38,6 +38,7 @@ typedef struct pe_spectrum {
     bool *null;      /* (components) whether there is a null vector */
     pe_pairs *pairs; /* (components) the rest, as far as asked for */
     double *scratch; /* (n) */
+    void *memory;    /* of all these */
     bool loops, negative;
     int exponent; /* the weights in csr are the client's times 2^-exponent: so are eigenvalues and residuals of none */
     pe_pace pace;
