@@ -21,8 +21,8 @@
 enum {
     CHAINS = 3, /* of bisection, interleaved to hide latency */
     PAIRS = 4,  /* of inverse iteration */
-    STEPS = 28, /* of bisection: to 2^-26 */
-    ROUNDS = 2, /* of inverse iteration */
+    STEPS = 22, /* of bisection, after the grid: to 2^-23 */
+    ROUNDS = 4, /* of inverse iteration; two for most */
     RESCALE = 16
 };
 
@@ -36,7 +36,7 @@ enum { VECTORS = 10 }; /* of n lanes in `work` */
 static size_t lanes_of(int64_t rows, int64_t chains)
 {
     const int64_t c = padded(chains);
-    return (size_t)(triangle(rows) + 2 + 3 * c + c * rows + VECTORS * rows + 4 * PAIRS * rows + PAIRS * rows);
+    return (size_t)(triangle(rows) + 2 + 5 * c + c * rows + VECTORS * rows + 6 * PAIRS * rows);
 }
 
 size_t pe_group_bytes(int64_t rows, int64_t chains)
@@ -59,12 +59,16 @@ void pe_group_init(pe_group *g, int64_t rows, int64_t chains, void *memory)
     p += c * PE_LANES;
     g->counted = p;
     p += c * PE_LANES;
+    g->low = p;
+    p += c * PE_LANES;
+    g->high = p;
+    p += c * PE_LANES;
     g->doubt = p;
     p += c * PE_LANES;
     g->vector = p;
     p += c * rows * PE_LANES;
     g->work = p;
-    p += (VECTORS + 5 * PAIRS) * rows * PE_LANES;
+    p += (VECTORS + 6 * PAIRS) * rows * PE_LANES;
     g->start = (int32_t *)p;
 }
 
@@ -284,6 +288,8 @@ PE_BODY void count_below(const reduced *t, int64_t n, int64_t even, const pe_mas
                 p1[b] = PE_SELECT(in, p2, p1[b]);
             }
         }
+        if (i == n)
+            break;
         UNROLL for (int b = 0; b < CHAINS; b++)
         {
             const pe_masks a0 = (pe_masks)p0[b] & INT64_MAX, a1 = (pe_masks)p1[b] & INT64_MAX, less = (a0 - a1) >> 63;
@@ -296,37 +302,57 @@ PE_BODY void count_below(const reduced *t, int64_t n, int64_t even, const pe_mas
     UNROLL for (int b = 0; b < CHAINS; b++) count[b] = -c[b];
 }
 
-/* Bisection on 0 .. 4; the middle of each last interval. */
+/* Bisection on 0 .. 4; the first shifts are the same for all, a grid. */
 PE_BODY void bisect_body(pe_group *g, int64_t even, const pe_masks *inside)
 {
+    enum { GRID = 9 };
     const int64_t n = g->n;
     const reduced t = parts(g);
     const pe_lanes scale = AT(g->scale, 0);
+    pe_masks grid[GRID];
     for (int64_t i = 0; i < n; i++) {
         t.ds[i] = t.d[i] * scale;
         t.es[i] = t.e[i] * scale;
         t.e2[i] = t.es[i] * t.es[i] + tiny;
+    }
+    for (int k = 0; k < GRID; k += CHAINS) {
+        pe_lanes x[CHAINS];
+        UNROLL for (int b = 0; b < CHAINS; b++) x[b] = 4.0 * (k + b + 1) / (GRID + 1) + (pe_lanes){ 0 };
+        count_below(&t, n, even, inside, x, grid + k);
     }
     for (int64_t j = 0; j < g->chains + 1; j += CHAINS) {
         pe_lanes low[CHAINS], high[CHAINS], x[CHAINS];
         pe_masks target[CHAINS], count[CHAINS];
         UNROLL for (int b = 0; b < CHAINS; b++)
         {
+            target[b] = __builtin_convertvector(AT(g->first, 0), pe_masks) + (j + b);
             low[b] = PE_SPLAT(-0.0078125);
             high[b] = PE_SPLAT(4.0078125);
-            target[b] = __builtin_convertvector(AT(g->first, 0), pe_masks) + (j + b);
+            for (int k = GRID - 1; k >= 0; k--) {
+                const pe_masks beyond = (target[b] - grid[k]) >> 63; /* count > target */
+                high[b] = PE_SELECT(beyond, PE_SPLAT(4.0 * (k + 1) / (GRID + 1)), high[b]);
+            }
+            for (int k = 0; k < GRID; k++) {
+                const pe_masks beyond = (target[b] - grid[k]) >> 63;
+                low[b] = PE_SELECT(beyond, low[b], PE_SPLAT(4.0 * (k + 1) / (GRID + 1)));
+            }
         }
         for (int step = 0; step < STEPS; step++) {
             UNROLL for (int b = 0; b < CHAINS; b++) x[b] = (low[b] + high[b]) * 0.5;
             count_below(&t, n, even, inside, x, count);
             UNROLL for (int b = 0; b < CHAINS; b++)
             {
-                const pe_masks beyond = (target[b] - count[b]) >> 63; /* count > target */
+                const pe_masks beyond = (target[b] - count[b]) >> 63;
                 high[b] = PE_SELECT(beyond, x[b], high[b]);
                 low[b] = PE_SELECT(beyond, low[b], x[b]);
             }
         }
-        UNROLL for (int b = 0; b < CHAINS; b++) AT(g->counted, j + b) = (low[b] + high[b]) * 0.5;
+        UNROLL for (int b = 0; b < CHAINS; b++)
+        {
+            AT(g->counted, j + b) = (low[b] + high[b]) * 0.5;
+            AT(g->low, j + b) = low[b];
+            AT(g->high, j + b) = high[b];
+        }
     }
 }
 PE_KERNEL(bisect, bisect_body, (pe_group * g, int64_t even, const pe_masks *inside), (g, even, inside))
@@ -461,32 +487,67 @@ static double noise(int64_t j, int64_t i)
     return x & 1 ? v : -v;
 }
 
+/* ||(T - x) z||^2 */
+PE_BODY void rest(const reduced *t, int64_t n, const pe_lanes *z, const pe_lanes *x, pe_lanes *out)
+{
+    pe_lanes sum = { 0 }, last = { 0 };
+    for (int64_t i = 0; i < n; i++) {
+        pe_lanes y = (t->ds[i] - *x) * z[i] + t->es[i] * last;
+        if (i + 1 < n)
+            y += t->es[i + 1] * z[i + 1];
+        sum += y * y;
+        last = z[i];
+    }
+    *out = sum;
+}
+
+/* A pair is done when its residual is at most `enough`; then it stays as it is, whatever others need. */
 PE_BODY void iterate_body(pe_group *g, int64_t even, const pe_masks *inside)
 {
     const int64_t n = g->n;
     const reduced t = parts(g);
-    pe_lanes *f = t.es + n, *spare = f + 4 * PAIRS * n, *counted = (pe_lanes *)g->counted;
+    const pe_lanes enough = PE_SPLAT(0x1p-94), slack = PE_SPLAT(0x1p-44);
+    const pe_masks index = __builtin_convertvector(AT(g->first, 0), pe_masks);
+    pe_masks rows;
+    memcpy(&rows, g->rows, sizeof rows);
+    pe_lanes *f = t.es + n, *spare = f + 4 * PAIRS * n, *old = spare + PAIRS * n, *counted = (pe_lanes *)g->counted;
     for (int64_t j = 0; j < g->chains; j += PAIRS) {
         const int count = g->chains - j < PAIRS ? (int)(g->chains - j) : PAIRS;
         pe_lanes x[PAIRS], *z[PAIRS];
+        pe_masks done[PAIRS], open = { 0 };
         for (int b = 0; b < PAIRS; b++) {
             z[b] = b < count ? &AT(g->vector, (j + b) * n) : spare + b * n;
             x[b] = counted[b < count ? j + b : j];
+            done[b] = (pe_masks){ 0 };
             for (int64_t i = 0; i < n; i++) {
                 const double v = noise(j + b, i);
                 z[b][i] = i < even ? PE_SPLAT(v) : (pe_lanes)((pe_masks)PE_SPLAT(v) & inside[i]);
             }
         }
-        for (int round = 0; round < ROUNDS; round++) {
+        for (int round = 0; round < ROUNDS && (round < 2 || any(&open)); round++) {
+            for (int b = 0; b < count && round > 1; b++)
+                memcpy(old + b * n, z[b], (size_t)n * sizeof *old);
             solve_shifted(&t, n, even, inside, x, z, f);
+            open = (pe_masks){ 0 };
             for (int b = 0; b < count; b++) {
+                const pe_lanes low = AT(g->low, j + b) - slack, high = AT(g->high, j + b) + slack;
+                pe_lanes r, square;
                 orthonormalize(g, j + b, z[b], counted);
-                pe_lanes r;
+                for (int64_t i = 0; i < n && round > 1; i++)
+                    z[b][i] = PE_SELECT(done[b], old[b * n + i], z[b][i]);
                 quotient(&t, n, z[b], &r);
-                const pe_masks far = LESS(PE_SPLAT(0x1p-22), ABS(r - counted[j + b]));
-                x[b] = PE_SELECT(far, counted[j + b], r);
+                const pe_masks out = LESS(r, low) | LESS(high, r);
+                x[b] = PE_SELECT(out, counted[j + b], r);
                 AT(g->value, j + b) = r;
-                AT(g->doubt, j + b) = (pe_lanes)((pe_masks)PE_SPLAT(1) & far);
+                AT(g->doubt, j + b) = (pe_lanes)((pe_masks)PE_SPLAT(1) & out);
+                if (!round)
+                    continue;
+                rest(&t, n, z[b], &r, &square);
+                done[b] |= ~LESS(enough, square) & ~out;
+                done[b] |= ~((index + (j + b) - rows) >> 63); /* there is no such pair */
+                if (b) /* what an earlier vector of the cluster still does changes this one too */
+                    done[b] &= done[b - 1] | ~LESS(counted[j + b] - counted[j + b - 1], PE_SPLAT(near));
+                open |= ~done[b];
             }
         }
     }

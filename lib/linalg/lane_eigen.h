@@ -22,7 +22,8 @@ typedef struct pe_group {
     int32_t *start;         /* (n) in: the first column of row i that is not 0 in some lane; overwritten */
     double *scale;          /* (1) a power of two that brings the spectrum into 0 .. 4 */
     double *first;          /* (1) index of the first eigenvalue sought, ascending from 0 */
-    double *counted;        /* (chains + 1) out: eigenvalues as counted, off by up to 2^-25 of the scaled spectrum */
+    double *counted;        /* (chains + 1) out: eigenvalues, before there are vectors */
+    double *low, *high;     /* (chains + 1) out: between which they were counted, in units of the scaled spectrum */
     double *value;          /* (chains) out: the same from the vectors, ascending but within clusters */
     double *vector;         /* (chains, n) out: unit vectors; what lies beyond a matrix's rows does not matter */
     double *doubt;          /* (chains) out: 0 where all is well */

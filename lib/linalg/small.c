@@ -159,7 +159,7 @@ PE_KERNEL(scale, scale_body, (int64_t n, double *panel, const double *by), (n, p
 void pe_panel_scale(int64_t n, double *x, const double by[8]) { scale_paths[pe_simd()](n, x, by); }
 
 /* What rounding leaves of a good vector is far below; what is above is done again the scalar way. */
-static const double accepted = 2e-14;
+static const double accepted = 5e-15;
 
 /* Puts column `from` in front of column `to` <= from. */
 static void move(pe_pairs *o, int64_t from, int64_t to)
