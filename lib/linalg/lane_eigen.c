@@ -182,17 +182,18 @@ PE_BODY void pass_four(pe_lanes *a, int64_t r, int64_t from, const reduced *t)
     t->p[r + 3] += s3 + x * u3;
 }
 
-/* Householder, last row first, the rank-2 update of one step fused with the matrix-vector product of the next.
- * Entries left of start[i] are exact zeros in every lane and skipped: the profile grows as reflectors fill it. */
-PE_BODY void reduce_body(pe_group *g)
+/* Householder, rows last .. end + 1 in this order, the rank-2 update of one step fused with the matrix-vector product of
+ * the next. Entries left of start[i] are exact zeros in every lane and skipped: the profile grows as reflectors fill it. */
+PE_BODY void reduce_body(pe_group *g, int64_t last, int64_t end)
 {
     const int64_t n = g->n;
     const reduced t = parts(g);
     pe_lanes *a = (pe_lanes *)g->a;
     int32_t *start = g->start;
     const pe_lanes zero = { 0 }, one = PE_SPLAT(1);
-    memset(t.d, 0, (size_t)(7 * n) * sizeof(pe_lanes));
-    for (int64_t i = n - 1; i >= 1; i--) {
+    if (last == n - 1)
+        memset(t.d, 0, (size_t)(7 * n) * sizeof(pe_lanes));
+    for (int64_t i = last; i > end; i--) {
         pe_lanes *row = a + i * (i + 1) / 2;
         int64_t s = start[i] < i ? start[i] : i - 1;
         const pe_lanes vi = t.v[i], wi = t.w[i];
@@ -246,9 +247,10 @@ PE_BODY void reduce_body(pe_group *g)
         for (r = s; r < i; r++)
             start[r] = (int32_t)(q < start[r] ? q : start[r]);
     }
-    t.d[0] = (a[0] - t.v[0] * t.w[0]) - t.w[0] * t.v[0];
+    if (!end)
+        t.d[0] = (a[0] - t.v[0] * t.w[0]) - t.w[0] * t.v[0];
 }
-PE_KERNEL(reduce, reduce_body, (pe_group * g), (g))
+PE_KERNEL(reduce, reduce_body, (pe_group * g, int64_t last, int64_t end), (g, last, end))
 
 /* ---- eigenvalues ---- */
 
@@ -302,60 +304,64 @@ PE_BODY void count_below(const reduced *t, int64_t n, int64_t even, const pe_mas
     UNROLL for (int b = 0; b < CHAINS; b++) count[b] = -c[b];
 }
 
-/* Bisection on 0 .. 4; the first shifts are the same for all, a grid. */
-PE_BODY void bisect_body(pe_group *g, int64_t even, const pe_masks *inside)
+enum { GRID = 9 };
+
+static double rung(int k) { return 4.0 * (k + 1) / (GRID + 1); }
+
+/* What all bisections begin with. */
+PE_BODY void grid_body(pe_group *g, int64_t even, const pe_masks *inside, pe_masks *grid)
 {
-    enum { GRID = 9 };
-    const int64_t n = g->n;
     const reduced t = parts(g);
     const pe_lanes scale = AT(g->scale, 0);
-    pe_masks grid[GRID];
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < g->n; i++) {
         t.ds[i] = t.d[i] * scale;
         t.es[i] = t.e[i] * scale;
         t.e2[i] = t.es[i] * t.es[i] + tiny;
     }
     for (int k = 0; k < GRID; k += CHAINS) {
         pe_lanes x[CHAINS];
-        UNROLL for (int b = 0; b < CHAINS; b++) x[b] = 4.0 * (k + b + 1) / (GRID + 1) + (pe_lanes){ 0 };
-        count_below(&t, n, even, inside, x, grid + k);
-    }
-    for (int64_t j = 0; j < g->chains + 1; j += CHAINS) {
-        pe_lanes low[CHAINS], high[CHAINS], x[CHAINS];
-        pe_masks target[CHAINS], count[CHAINS];
-        UNROLL for (int b = 0; b < CHAINS; b++)
-        {
-            target[b] = __builtin_convertvector(AT(g->first, 0), pe_masks) + (j + b);
-            low[b] = PE_SPLAT(-0.0078125);
-            high[b] = PE_SPLAT(4.0078125);
-            for (int k = GRID - 1; k >= 0; k--) {
-                const pe_masks beyond = (target[b] - grid[k]) >> 63; /* count > target */
-                high[b] = PE_SELECT(beyond, PE_SPLAT(4.0 * (k + 1) / (GRID + 1)), high[b]);
-            }
-            for (int k = 0; k < GRID; k++) {
-                const pe_masks beyond = (target[b] - grid[k]) >> 63;
-                low[b] = PE_SELECT(beyond, low[b], PE_SPLAT(4.0 * (k + 1) / (GRID + 1)));
-            }
-        }
-        for (int step = 0; step < STEPS; step++) {
-            UNROLL for (int b = 0; b < CHAINS; b++) x[b] = (low[b] + high[b]) * 0.5;
-            count_below(&t, n, even, inside, x, count);
-            UNROLL for (int b = 0; b < CHAINS; b++)
-            {
-                const pe_masks beyond = (target[b] - count[b]) >> 63;
-                high[b] = PE_SELECT(beyond, x[b], high[b]);
-                low[b] = PE_SELECT(beyond, low[b], x[b]);
-            }
-        }
-        UNROLL for (int b = 0; b < CHAINS; b++)
-        {
-            AT(g->counted, j + b) = (low[b] + high[b]) * 0.5;
-            AT(g->low, j + b) = low[b];
-            AT(g->high, j + b) = high[b];
-        }
+        UNROLL for (int b = 0; b < CHAINS; b++) x[b] = rung(k + b) + (pe_lanes){ 0 };
+        count_below(&t, g->n, even, inside, x, grid + k);
     }
 }
-PE_KERNEL(bisect, bisect_body, (pe_group * g, int64_t even, const pe_masks *inside), (g, even, inside))
+PE_KERNEL(grid, grid_body, (pe_group * g, int64_t even, const pe_masks *inside, pe_masks *grid), (g, even, inside, grid))
+
+/* Bisection on 0 .. 4 for the chains j .. j + CHAINS - 1. */
+PE_BODY void bisect_body(pe_group *g, int64_t even, const pe_masks *inside, const pe_masks *grid, int64_t j)
+{
+    const reduced t = parts(g);
+    pe_lanes low[CHAINS], high[CHAINS], x[CHAINS];
+    pe_masks target[CHAINS], count[CHAINS];
+    UNROLL for (int b = 0; b < CHAINS; b++)
+    {
+        target[b] = __builtin_convertvector(AT(g->first, 0), pe_masks) + (j + b);
+        low[b] = PE_SPLAT(-0.0078125);
+        high[b] = PE_SPLAT(4.0078125);
+        for (int k = 0; k < GRID; k++) {
+            const pe_masks beyond = (target[b] - grid[GRID - 1 - k]) >> 63; /* count > target */
+            high[b] = PE_SELECT(beyond, rung(GRID - 1 - k) + (pe_lanes){ 0 }, high[b]);
+            low[b] = PE_SELECT((target[b] - grid[k]) >> 63, low[b], rung(k) + (pe_lanes){ 0 });
+        }
+    }
+    for (int step = 0; step < STEPS; step++) {
+        UNROLL for (int b = 0; b < CHAINS; b++) x[b] = (low[b] + high[b]) * 0.5;
+        count_below(&t, g->n, even, inside, x, count);
+        UNROLL for (int b = 0; b < CHAINS; b++)
+        {
+            const pe_masks beyond = (target[b] - count[b]) >> 63;
+            high[b] = PE_SELECT(beyond, x[b], high[b]);
+            low[b] = PE_SELECT(beyond, low[b], x[b]);
+        }
+    }
+    UNROLL for (int b = 0; b < CHAINS; b++)
+    {
+        AT(g->counted, j + b) = (low[b] + high[b]) * 0.5;
+        AT(g->low, j + b) = low[b];
+        AT(g->high, j + b) = high[b];
+    }
+}
+PE_KERNEL(bisect, bisect_body, (pe_group * g, int64_t even, const pe_masks *inside, const pe_masks *grid, int64_t j),
+          (g, even, inside, grid, j))
 
 /* ---- eigenvectors ---- */
 
@@ -502,7 +508,7 @@ PE_BODY void rest(const reduced *t, int64_t n, const pe_lanes *z, const pe_lanes
 }
 
 /* A pair is done when its residual is at most `enough`; then it stays as it is, whatever others need. */
-PE_BODY void iterate_body(pe_group *g, int64_t even, const pe_masks *inside)
+PE_BODY void iterate_body(pe_group *g, int64_t even, const pe_masks *inside, int64_t j)
 {
     const int64_t n = g->n;
     const reduced t = parts(g);
@@ -511,96 +517,88 @@ PE_BODY void iterate_body(pe_group *g, int64_t even, const pe_masks *inside)
     pe_masks rows;
     memcpy(&rows, g->rows, sizeof rows);
     pe_lanes *f = t.es + n, *spare = f + 4 * PAIRS * n, *old = spare + PAIRS * n, *counted = (pe_lanes *)g->counted;
-    for (int64_t j = 0; j < g->chains; j += PAIRS) {
-        const int count = g->chains - j < PAIRS ? (int)(g->chains - j) : PAIRS;
-        pe_lanes x[PAIRS], *z[PAIRS];
-        pe_masks done[PAIRS], open = { 0 };
-        for (int b = 0; b < PAIRS; b++) {
-            z[b] = b < count ? &AT(g->vector, (j + b) * n) : spare + b * n;
-            x[b] = counted[b < count ? j + b : j];
-            done[b] = (pe_masks){ 0 };
-            for (int64_t i = 0; i < n; i++) {
-                const double v = noise(j + b, i);
-                z[b][i] = i < even ? PE_SPLAT(v) : (pe_lanes)((pe_masks)PE_SPLAT(v) & inside[i]);
-            }
-        }
-        for (int round = 0; round < ROUNDS && (round < 2 || any(&open)); round++) {
-            for (int b = 0; b < count && round > 1; b++)
-                memcpy(old + b * n, z[b], (size_t)n * sizeof *old);
-            solve_shifted(&t, n, even, inside, x, z, f);
-            open = (pe_masks){ 0 };
-            for (int b = 0; b < count; b++) {
-                const pe_lanes low = AT(g->low, j + b) - slack, high = AT(g->high, j + b) + slack;
-                pe_lanes r, square;
-                orthonormalize(g, j + b, z[b], counted);
-                for (int64_t i = 0; i < n && round > 1; i++)
-                    z[b][i] = PE_SELECT(done[b], old[b * n + i], z[b][i]);
-                quotient(&t, n, z[b], &r);
-                const pe_masks out = LESS(r, low) | LESS(high, r);
-                x[b] = PE_SELECT(out, counted[j + b], r);
-                AT(g->value, j + b) = r;
-                AT(g->doubt, j + b) = (pe_lanes)((pe_masks)PE_SPLAT(1) & out);
-                if (!round)
-                    continue;
-                rest(&t, n, z[b], &r, &square);
-                done[b] |= ~LESS(enough, square) & ~out;
-                done[b] |= ~((index + (j + b) - rows) >> 63); /* there is no such pair */
-                if (b) /* what an earlier vector of the cluster still does changes this one too */
-                    done[b] &= done[b - 1] | ~LESS(counted[j + b] - counted[j + b - 1], PE_SPLAT(near));
-                open |= ~done[b];
-            }
+    const int count = g->chains - j < PAIRS ? (int)(g->chains - j) : PAIRS;
+    pe_lanes x[PAIRS], *z[PAIRS];
+    pe_masks done[PAIRS], open = { 0 };
+    for (int b = 0; b < PAIRS; b++) {
+        z[b] = b < count ? &AT(g->vector, (j + b) * n) : spare + b * n;
+        x[b] = counted[b < count ? j + b : j];
+        done[b] = (pe_masks){ 0 };
+        for (int64_t i = 0; i < n; i++) {
+            const double v = noise(j + b, i);
+            z[b][i] = i < even ? PE_SPLAT(v) : (pe_lanes)((pe_masks)PE_SPLAT(v) & inside[i]);
         }
     }
-    memset(&AT(g->vector, g->chains * n), 0, (size_t)((PAIRS - g->chains % PAIRS) % PAIRS * n) * sizeof(pe_lanes));
-    const pe_lanes back = 1 / AT(g->scale, 0);
-    for (int64_t j = 0; j < g->chains; j++)
-        AT(g->value, j) *= back;
-    for (int64_t j = 0; j <= g->chains; j++)
-        counted[j] *= back;
+    for (int round = 0; round < ROUNDS && (round < 2 || any(&open)); round++) {
+        for (int b = 0; b < count && round > 1; b++)
+            memcpy(old + b * n, z[b], (size_t)n * sizeof *old);
+        solve_shifted(&t, n, even, inside, x, z, f);
+        open = (pe_masks){ 0 };
+        for (int b = 0; b < count; b++) {
+            const pe_lanes low = AT(g->low, j + b) - slack, high = AT(g->high, j + b) + slack;
+            pe_lanes r, square;
+            orthonormalize(g, j + b, z[b], counted);
+            for (int64_t i = 0; i < n && round > 1; i++)
+                z[b][i] = PE_SELECT(done[b], old[b * n + i], z[b][i]);
+            quotient(&t, n, z[b], &r);
+            const pe_masks out = LESS(r, low) | LESS(high, r);
+            x[b] = PE_SELECT(out, counted[j + b], r);
+            AT(g->value, j + b) = r / AT(g->scale, 0);
+            AT(g->doubt, j + b) = (pe_lanes)((pe_masks)PE_SPLAT(1) & out);
+            if (!round)
+                continue;
+            rest(&t, n, z[b], &r, &square);
+            done[b] |= ~LESS(enough, square) & ~out;
+            done[b] |= ~((index + (j + b) - rows) >> 63); /* there is no such pair */
+            if (b) /* what an earlier vector of the cluster still does changes this one too */
+                done[b] &= done[b - 1] | ~LESS(counted[j + b] - counted[j + b - 1], PE_SPLAT(near));
+            open |= ~done[b];
+        }
+    }
 }
-PE_KERNEL(iterate, iterate_body, (pe_group * g, int64_t even, const pe_masks *inside), (g, even, inside))
+PE_KERNEL(iterate, iterate_body, (pe_group * g, int64_t even, const pe_masks *inside, int64_t j), (g, even, inside, j))
 
 /* ---- back ---- */
 
 /* The vectors of the tridiagonal matrices become those of the matrices. */
-PE_BODY void restore_body(pe_group *g)
+PE_BODY void restore_body(pe_group *g, int64_t j)
 {
     const int64_t n = g->n;
     const reduced t = parts(g);
     const pe_lanes *a = (const pe_lanes *)g->a;
     const int32_t *start = g->start;
-    for (int64_t j = 0; j < g->chains; j += PAIRS) {
-        pe_lanes *z[PAIRS];
-        for (int b = 0; b < PAIRS; b++)
-            z[b] = &AT(g->vector, (j + b) * n); /* beyond chains: memory that is not read */
-        for (int64_t i = 2; i < n; i++) {
-            const pe_lanes *u = a + i * (i + 1) / 2, tau = t.tau[i];
-            pe_lanes s[PAIRS];
-            UNROLL for (int b = 0; b < PAIRS; b++) s[b] = z[b][i - 1];
-            for (int64_t k = i - 2; k >= start[i]; k--) {
-                const pe_lanes uk = u[k];
-                UNROLL for (int b = 0; b < PAIRS; b++) s[b] += uk * z[b][k];
-            }
-            UNROLL for (int b = 0; b < PAIRS; b++)
-            {
-                s[b] *= tau;
-                z[b][i - 1] -= s[b];
-            }
-            for (int64_t k = i - 2; k >= start[i]; k--) {
-                const pe_lanes uk = u[k];
-                UNROLL for (int b = 0; b < PAIRS; b++) z[b][k] -= uk * s[b];
-            }
+    pe_lanes *z[PAIRS];
+    for (int b = 0; b < PAIRS; b++)
+        z[b] = &AT(g->vector, (j + b) * n); /* beyond chains: memory that is not read */
+    for (int64_t i = 2; i < n; i++) {
+        const pe_lanes *u = a + i * (i + 1) / 2, tau = t.tau[i];
+        pe_lanes s[PAIRS];
+        UNROLL for (int b = 0; b < PAIRS; b++) s[b] = z[b][i - 1];
+        for (int64_t k = i - 2; k >= start[i]; k--) {
+            const pe_lanes uk = u[k];
+            UNROLL for (int b = 0; b < PAIRS; b++) s[b] += uk * z[b][k];
+        }
+        UNROLL for (int b = 0; b < PAIRS; b++)
+        {
+            s[b] *= tau;
+            z[b][i - 1] -= s[b];
+        }
+        for (int64_t k = i - 2; k >= start[i]; k--) {
+            const pe_lanes uk = u[k];
+            UNROLL for (int b = 0; b < PAIRS; b++) z[b][k] -= uk * s[b];
         }
     }
 }
-PE_KERNEL(restore, restore_body, (pe_group * g), (g))
+PE_KERNEL(restore, restore_body, (pe_group * g, int64_t j), (g, j))
 
-void pe_group_solve(pe_group *g, int path)
+posenc_status pe_group_solve(pe_group *g, int path, pe_pace *pace)
 {
     const int on = path < 0 ? (int)pe_simd() : path;
-    int64_t even = g->n; /* rows that every matrix has, or all but the empty ones */
-    pe_masks inside[PE_LANE_ROWS];
-    for (int64_t i = 0; i < g->n; i++) {
+    const int64_t n = g->n, extra = (PAIRS - g->chains % PAIRS) % PAIRS;
+    posenc_status st = PE_OK;
+    int64_t even = n; /* rows that every matrix has, or all but the empty ones */
+    pe_masks inside[PE_LANE_ROWS], grid[GRID];
+    for (int64_t i = 0; i < n; i++) {
         int64_t in[PE_LANES];
         for (int l = 0; l < PE_LANES; l++)
             in[l] = i < g->rows[l] ? -1 : 0;
@@ -609,8 +607,27 @@ void pe_group_solve(pe_group *g, int path)
     for (int l = 0; l < PE_LANES; l++)
         even = g->rows[l] < even ? g->rows[l] : even;
     even = even < 1 ? 1 : even;
-    reduce_paths[on](g);
-    bisect_paths[on](g, even, inside);
-    iterate_paths[on](g, even, inside);
-    restore_paths[on](g);
+    memset(&AT(g->vector, g->chains * n), 0, (size_t)(extra * n) * sizeof(pe_lanes)); /* restored with the last ones */
+    for (int64_t i = n - 1; i > 0 && !st; i -= 16) {
+        reduce_paths[on](g, i, i > 16 ? i - 16 : 0);
+        st = pe_pace_add(pace, 16 * i * i);
+    }
+    if (!st)
+        grid_paths[on](g, even, inside, grid);
+    for (int64_t j = 0; j < g->chains + 1 && !st; j += CHAINS) {
+        bisect_paths[on](g, even, inside, grid, j);
+        st = pe_pace_add(pace, 200 * n);
+    }
+    for (int64_t j = 0; j < g->chains && !st; j += PAIRS) {
+        iterate_paths[on](g, even, inside, j);
+        st = pe_pace_add(pace, 200 * n + 4 * j * n);
+    }
+    for (int64_t j = 0; j < g->chains && !st; j += PAIRS) {
+        restore_paths[on](g, j);
+        st = pe_pace_add(pace, 4 * n * n);
+    }
+    for (int64_t j = 0; j <= g->chains && !st; j++)
+        for (int l = 0; l < PE_LANES; l++)
+            g->counted[j * PE_LANES + l] /= g->scale[l];
+    return st;
 }

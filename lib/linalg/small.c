@@ -21,9 +21,11 @@ typedef struct prepared {
     double *gauge;  /* (n) 1 / sqrt(degree) of sym */
     double *entry;  /* (arcs) L's off-diagonal entries */
     int32_t *place; /* (n) row of the lane's matrix */
+    int32_t *node;  /* (n + 1) its inverse */
 } prepared;
 
-/* Rows in breadth-first order from an end of the component: a narrow profile, which the reduction profits from. */
+/* Rows in breadth-first order from an end of the component: a narrow profile, which the reduction profits from.
+ *   queue   (n + 1) */
 static void arrange(const pe_component *c, int32_t *place, int32_t *queue)
 {
     int32_t root = 0;
@@ -35,11 +37,12 @@ static void arrange(const pe_component *c, int32_t *place, int32_t *queue)
         place[root] = (int32_t)tail++;
         while (head < tail) {
             const int32_t u = queue[head++];
-            for (int64_t p = c->ptr[u]; p < c->ptr[u + 1]; p++)
-                if (place[c->col[p]] < 0) {
-                    queue[tail] = c->col[p];
-                    place[c->col[p]] = (int32_t)tail++;
-                }
+            for (int64_t p = c->ptr[u]; p < c->ptr[u + 1]; p++) { /* without a branch that nobody can predict */
+                const int32_t v = c->col[p], at = place[v];
+                queue[tail] = v;
+                place[v] = at < 0 ? (int32_t)tail : at;
+                tail += at < 0;
+            }
         }
         root = queue[tail - 1];
     }
@@ -180,27 +183,51 @@ static void move(pe_pairs *o, int64_t from, int64_t to)
     }
 }
 
-/* Columns of places of a lane's matrix become panels of the component's rows. */
-static void extract(const pe_group *g, int lane, const prepared *q, int64_t count, pe_pairs *o)
+/* Rows i of eight columns of each lane, (8, 8) by column and lane, become rows of the lanes' panels.
+ *   row   where each lane's row goes */
+PE_BODY void transpose_body(const double *from, int64_t stride, double *const *row)
 {
-    for (int64_t j = 0; j < panels(count) * PE_LANES; j++) {
-        double *to = o->panels + j / PE_LANES * o->n * PE_LANES + j % PE_LANES;
-        const double *from = g->vector + j * g->n * PE_GROUP + lane;
-        for (int64_t i = 0; i < o->n; i++)
-            to[i * PE_LANES] = j < count ? from[q->place[i] * PE_GROUP] + 0.0 : 0; /* no negative zeros */
+    pe_lanes a[8], b[8];
+    for (int k = 0; k < 8; k++)
+        a[k] = *(const loose *)(from + k * stride) + 0.0; /* no negative zeros */
+    for (int k = 0; k < 8; k += 2) {
+        b[k] = __builtin_shufflevector(a[k], a[k + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        b[k + 1] = __builtin_shufflevector(a[k], a[k + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    for (int k = 0; k < 8; k += 4)
+        for (int i = k; i < k + 2; i++) {
+            a[i] = __builtin_shufflevector(b[i], b[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            a[i + 2] = __builtin_shufflevector(b[i], b[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    for (int k = 0; k < 4; k++) {
+        const pe_lanes low = __builtin_shufflevector(a[k], a[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        const pe_lanes high = __builtin_shufflevector(a[k], a[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        *(loose *)row[k] = low;
+        *(loose *)row[k + 4] = high;
     }
 }
 
+/* Eight columns of each lane's matrix become a panel of its component's rows.
+ *   to      panels by lane, NULL: none      spare   (8) */
+PE_BODY void extract_body(const pe_group *g, int64_t first, double *const *to, const int32_t *const *node, double *spare)
+{
+    for (int64_t i = 0; i < g->n; i++) {
+        double *row[PE_GROUP];
+        for (int l = 0; l < PE_GROUP; l++)
+            row[l] = to[l] && i < g->rows[l] ? to[l] + node[l][i] * PE_LANES : spare;
+        transpose_body(g->vector + (first * g->n + i) * PE_GROUP, g->n * PE_GROUP, row);
+    }
+}
+PE_KERNEL(extract, extract_body,
+          (const pe_group *g, int64_t first, double *const *to, const int32_t *const *node, double *spare),
+          (g, first, to, node, spare))
+
 typedef enum verdict { SOLVED, INCOMPLETE, DOUBTFUL } verdict;
 
-/* Takes `want` pairs of the lane into s->out: SOLVED with the cluster of the last one whole and all measured. */
-static posenc_status take(const pe_group *g, int lane, const pe_small *s, int64_t want, const prepared *q, verdict *v,
-                          posenc_error *err)
+/* Memory for `want` pairs of a lane that nothing speaks against; *o stays empty where something does. */
+static posenc_status allocate(const pe_group *g, int lane, int64_t n, int64_t want, pe_pairs *o, posenc_error *err)
 {
-    const int64_t n = s->c.n, all = total(s), np = panels(want);
-    pe_pairs *o = s->out;
-    const double scale = 1 / g->scale[lane], bound = 4 * scale;
-    *v = DOUBTFUL;
+    const int64_t np = panels(want);
     for (int64_t j = 0; j < want; j++)
         if (g->doubt[j * PE_GROUP + lane] != 0)
             return PE_OK;
@@ -210,10 +237,24 @@ static posenc_status take(const pe_group *g, int lane, const pe_small *s, int64_
     *o = (pe_pairs){ .n = n, .count = want, .next = INFINITY, .panels = memory, .memory = memory };
     o->values = memory + n * np * PE_LANES;
     o->residuals = o->values + np * PE_LANES;
-    extract(g, lane, q, want, o);
-    for (int64_t p = 0; p < np; p++)
-        settle_paths[pe_simd()](&s->c, s->c.normalized ? q->gauge : NULL, q->entry, o->panels + p * n * PE_LANES,
-                                o->values + p * PE_LANES, o->residuals + p * PE_LANES);
+    return PE_OK;
+}
+
+/* Measures what was extracted: SOLVED when all is right and the cluster of the last pair whole; else s->out is emptied. */
+static verdict judge(const pe_group *g, int lane, const pe_small *s, const prepared *q)
+{
+    pe_pairs *o = s->out;
+    const int64_t n = o->n, want = o->count;
+    const double bound = 4 / g->scale[lane];
+    bool good = want > 0;
+    for (int64_t p = 0; p < panels(want); p++) {
+        double *panel = o->panels + p * n * PE_LANES;
+        const int64_t used = want - p * PE_LANES; /* the columns of longer neighbours are none of this one's */
+        for (int64_t i = 0; i < n && used < PE_LANES; i++)
+            memset(panel + i * PE_LANES + used, 0, (size_t)(PE_LANES - used) * sizeof *panel);
+        settle_paths[pe_simd()](&s->c, s->c.normalized ? q->gauge : NULL, q->entry, panel, o->values + p * PE_LANES,
+                                o->residuals + p * PE_LANES);
+    }
     for (int64_t j = 1; j < want; j++) {
         int64_t to = j;
         while (to && o->values[to - 1] > o->values[j])
@@ -221,19 +262,14 @@ static posenc_status take(const pe_group *g, int lane, const pe_small *s, int64_
         if (to < j)
             move(o, j, to);
     }
-    bool good = true;
     for (int64_t j = 0; j < want; j++)
         good = good && o->residuals[j] <= accepted * bound && o->residuals[j] <= s->tol * bound / 2;
-    const double last = o->values[want - 1];
-    if (want < all)
+    if (good && want < total(s))
         o->next = g->counted[want * PE_GROUP + lane];
-    if (good && o->next - last < 0x1p-20 * bound)
-        *v = INCOMPLETE;
-    else if (good)
-        *v = SOLVED;
-    if (*v != SOLVED)
+    const bool whole = good && !(o->next - o->values[want - 1] < 0x1p-20 * bound);
+    if (!whole)
         pe_pairs_fini(o);
-    return PE_OK;
+    return !good ? DOUBTFUL : whole ? SOLVED : INCOMPLETE;
 }
 
 /* ---- many ---- */
@@ -244,13 +280,11 @@ typedef struct round_state {
     int64_t *want;  /* (count) by job: pairs of this round; 0: done */
     pe_group g;
     prepared lane[PE_GROUP];
-    int32_t *queue;
 } round_state;
 
 static posenc_status solve_group(round_state *r, const int32_t *job, int count, pe_pace *pace, posenc_error *err)
 {
     int64_t n = 2, chains = 1;
-    posenc_status st = PE_OK;
     for (int l = 0; l < count; l++) {
         n = r->jobs[job[l]].c.n > n ? r->jobs[job[l]].c.n : n;
         chains = r->want[job[l]] > chains ? r->want[job[l]] : chains;
@@ -259,18 +293,32 @@ static posenc_status solve_group(round_state *r, const int32_t *job, int count, 
     r->g.chains = chains;
     for (int l = 0; l < count; l++) {
         const pe_component *c = &r->jobs[job[l]].c;
-        arrange(c, r->lane[l].place, r->queue);
+        arrange(c, r->lane[l].place, r->lane[l].node);
         fill(&r->g, l, c, &r->lane[l]);
     }
-    pe_group_solve(&r->g, -1);
+    double *to[PE_GROUP] = { NULL }, spare[PE_LANES];
+    const int32_t *node[PE_GROUP] = { NULL };
+    posenc_status st = pe_group_solve(&r->g, -1, pace);
     for (int l = 0; l < count && !st; l++) {
-        verdict v;
-        const pe_small *s = &r->jobs[job[l]];
-        st = take(&r->g, l, s, r->want[job[l]], &r->lane[l], &v, err);
-        const int64_t all = total(s), more = r->want[job[l]] < s->want + 4 ? s->want + 4 : 2 * r->want[job[l]];
-        r->want[job[l]] = v == INCOMPLETE ? (more < all ? more : all) : 0;
+        pe_pairs *o = r->jobs[job[l]].out;
+        st = allocate(&r->g, l, r->jobs[job[l]].c.n, r->want[job[l]], o, err);
+        node[l] = r->lane[l].node;
     }
-    return st ? st : pe_pace_add(pace, n * n * n + 600 * chains * n);
+    for (int64_t first = 0; first < chains && !st; first += PE_LANES) {
+        for (int l = 0; l < count; l++) {
+            const pe_pairs *o = r->jobs[job[l]].out;
+            to[l] = first < o->count ? o->panels + first * o->n : NULL;
+        }
+        extract_paths[pe_simd()](&r->g, first, to, node, spare);
+        st = pe_pace_add(pace, 16 * n);
+    }
+    for (int l = 0; l < count && !st; l++) {
+        const pe_small *s = &r->jobs[job[l]];
+        const int64_t want = r->want[job[l]], all = total(s), more = want < s->want + 4 ? s->want + 4 : 2 * want;
+        r->want[job[l]] = judge(&r->g, l, s, &r->lane[l]) == INCOMPLETE ? (more < all ? more : all) : 0;
+        st = pe_pace_add(pace, want * (s->c.ptr[s->c.n] + 4 * s->c.n));
+    }
+    return st;
 }
 
 static int64_t largest_arcs(const pe_small *jobs, int64_t count)
@@ -308,7 +356,7 @@ posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posen
         return PE_OK;
     for (int64_t i = 0; i < count; i++)
         rows = jobs[i].c.n > rows ? jobs[i].c.n : rows;
-    const size_t doubles = (size_t)(rows + arcs) * PE_GROUP, ints = (size_t)rows * (PE_GROUP + 1) + (size_t)count;
+    const size_t doubles = (size_t)(rows + arcs) * PE_GROUP, ints = (size_t)(2 * rows + 1) * PE_GROUP + (size_t)count;
     memory = malloc((doubles + (size_t)count) * sizeof(double) + ints * sizeof(int32_t));
     if (!memory)
         return pe_no_memory("memory", err);
@@ -316,12 +364,11 @@ posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posen
     r.want = (int64_t *)(d + doubles);
     int32_t *i32 = (int32_t *)(r.want + count);
     for (int l = 0; l < PE_GROUP; l++) {
-        r.lane[l] = (prepared){ d, d + rows, i32 };
+        r.lane[l] = (prepared){ d, d + rows, i32, i32 + rows };
         d += rows + arcs;
-        i32 += rows;
+        i32 += 2 * rows + 1;
     }
-    r.queue = i32;
-    r.order = i32 + rows;
+    r.order = i32;
     for (int64_t i = 0; i < count; i++) {
         *jobs[i].out = (pe_pairs){ 0 };
         r.want[i] = jobs[i].want;
@@ -354,5 +401,5 @@ posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posen
 uint64_t pe_small_bytes(int64_t n, int64_t want, int64_t count)
 {
     const int64_t rows = n < PE_SMALL_ROWS ? n : PE_SMALL_ROWS, all = want + 4 < rows ? want + 4 : rows;
-    return pe_group_bytes(rows, 2 * all < rows ? 2 * all : rows) + (uint64_t)(count * 32 + rows * 32 * PE_GROUP);
+    return pe_group_bytes(rows, 2 * all < rows ? 2 * all : rows) + (uint64_t)count * 64 + (uint64_t)(32 * rows * PE_GROUP);
 }
