@@ -173,15 +173,19 @@ typedef struct kernel {
 /* Component c by all its eigenpairs. */
 static posenc_status by_pairs(kernel *k, int64_t c, const pe_component *m, posenc_context *ctx, posenc_error *err)
 {
-    pe_pairs pairs = { 0 };
+    pe_pairs own = { 0 }, *pairs = &k->s.pairs[c];
     double *factor = malloc((size_t)k->ntimes * sizeof *factor), *at = k->value + k->s.begin[c] * k->ntimes;
     posenc_status st = factor ? PE_OK : pe_no_memory("memory", err);
-    if (!st)
-        st = pe_component_pairs(m, m->n, 0, 1e-10, 0, PE_SOLVER_DENSE, &pairs, ctx, err);
-    for (int64_t i = 0; i < pairs.count && !st; i++) {
-        const double *v = pairs.vectors + i * m->n;
+    if (!st && pairs->count) { /* solved with the components of other graphs */
+        st = pe_pairs_rows(pairs, err);
+    } else if (!st) {
+        pairs = &own;
+        st = pe_component_pairs(m, m->n, 0, 1e-10, 0, PE_SOLVER_DENSE, pairs, ctx, err);
+    }
+    for (int64_t i = 0; i < pairs->count && !st; i++) {
+        const double *v = pairs->vectors + i * m->n;
         for (int64_t t = 0; t < k->ntimes; t++)
-            factor[t] = pe_exp(-k->time[t] * (pairs.values[i] > 0 ? pairs.values[i] : 0));
+            factor[t] = pe_exp(-k->time[t] * (pairs->values[i] > 0 ? pairs->values[i] : 0));
         if ((st = pe_pace_add(&k->s.pace, 500 * k->ntimes)))
             break;
         for (int64_t u = 0; u < m->n && !st; u++) {
@@ -197,7 +201,7 @@ static posenc_status by_pairs(kernel *k, int64_t c, const pe_component *m, posen
         st = pe_pace_add(&k->s.pace, k->ntimes + 2);
     }
     free(factor);
-    pe_pairs_fini(&pairs);
+    pe_pairs_fini(&own);
     return st;
 }
 
@@ -387,12 +391,10 @@ static posenc_status component(kernel *k, int64_t c, posenc_context *ctx, posenc
 
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
-    (void)self;
     const heat_kernel *p = j->request->params;
-    const pe_spectrum_options options = { .edges = p->edges, .normalization = p->normalization, .isolated = p->isolated };
     kernel k = { .p = p, .ntimes = (int64_t)p->kernel_times.n };
     posenc_tensor *out = pe_tensor(j->out, "encoding");
-    posenc_status st = pe_spectrum_init(&k.s, &options, j->request->graph, j->graph, j->ctx, err);
+    posenc_status st = pe_spectra_take(self, j->request->graph, j->graph, &k.s, j->ctx, err);
     if (st)
         goto done;
     k.value = calloc((size_t)(j->n * k.ntimes + 1), sizeof *k.value);
@@ -430,9 +432,35 @@ static posenc_status spoil(pe_graph_job *j, void *self)
     return pe_spoil(pe_tensor(j->out, "encoding"), j->first, j->n, &j->pace);
 }
 
+/* All of every component that lanes take; the others are solved in their turn. */
+static int64_t want(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros)
+{
+    (void)arg;
+    (void)zeros;
+    return s->begin[c + 1] - s->begin[c] - s->null[c];
+}
+
+static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
+{
+    const heat_kernel *p = c->request->params;
+    const pe_spectrum_options options = {
+        .edges = p->edges, .normalization = p->normalization, .isolated = p->isolated, .tol = 1e-10
+    };
+    return pe_spectra_init(copy, c, &options, want, NULL, err);
+}
+
+static void end(void *copy, void *self)
+{
+    (void)self;
+    pe_spectra_fini(copy);
+}
+
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    const pe_graph_task task = { .encode = encode, .spoil = spoil };
+    pe_spectra spectra = { 0 };
+    const pe_graph_task task = {
+        .encode = encode, .spoil = spoil, .self = &spectra, .size = sizeof spectra, .begin = begin, .end = end
+    };
     pe_warn_directed(r, out);
     return pe_each_graph(r, out, &task, ctx, err);
 }

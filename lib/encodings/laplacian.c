@@ -663,33 +663,33 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     tally *t = &o->count;
     posenc_context *ctx = j->ctx;
     const laplacian *p = j->request->params;
-    pe_spectrum *s;
+    pe_spectrum s = { 0 };
     pe_canonical w = { 0 };
     columns c = { 0 };
     bool cut = false, partial = false, trivial = true, loose = false;
     o->graph = j->graph;
     o->first = j->first;
-    posenc_status st = pe_spectra_get(&o->spectra, j->request->graph, j->graph, &s, ctx, err);
+    posenc_status st = pe_spectra_take(&o->spectra, j->request->graph, j->graph, &s, ctx, err);
     if (st)
         goto done;
-    const int64_t nc = s->csr.ncomponents, step = p->skip == SKIP_PER_COMPONENT ? 1 : nc;
+    const int64_t nc = s.csr.ncomponents, step = p->skip == SKIP_PER_COMPONENT ? 1 : nc;
     int64_t *ncomponents = (int64_t *)o->ncomponents->data + o->graph, *nzero = (int64_t *)o->nzero->data + o->graph;
     write_summary(p, o, NULL, true);
     *ncomponents = nc;
     *nzero = 0;
     for (int64_t i = 0; i < nc; i++) {
-        *nzero += s->null[i];
-        if ((st = pe_pace_add(&s->pace, 2)))
+        *nzero += s.null[i];
+        if ((st = pe_pace_add(&s.pace, 2)))
             goto done;
     }
     if (!nc && !p->padding) {
-        st = select_columns(p, s, &w, 0, 0, &c, ctx, err);
+        st = select_columns(p, &s, &w, 0, 0, &c, ctx, err);
         goto done;
     }
     for (int64_t i = 0; i < nc; i += step) {
-        if ((st = select_columns(p, s, &w, i, i + step, &c, ctx, err)))
+        if ((st = select_columns(p, &s, &w, i, i + step, &c, ctx, err)))
             goto done;
-        if ((st = write_rows(p, o, &c, s->node + s->begin[i], c.n, &s->pace)))
+        if ((st = write_rows(p, o, &c, s.node + s.begin[i], c.n, &s.pace)))
             goto done;
         write_summary(p, o, &c, i == 0);
         cut = cut || c.cut;
@@ -698,7 +698,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         trivial = trivial && c.count && c.trivial;
         columns_fini(&c);
     }
-    j->zero_edges = s->csr.zero_edges;
+    j->zero_edges = s.csr.zero_edges;
     t->cut += cut;
     t->partial += partial;
     t->loose += loose;
@@ -706,6 +706,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 done:
     columns_fini(&c);
     pe_canonical_fini(&w);
+    pe_spectrum_fini(&s);
     return st;
 }
 
@@ -814,7 +815,7 @@ const posenc_encoding pe_laplacian = {
     .source = "Dwivedi et al. 2020, arXiv:2003.00982; PyG AddLaplacianEigenvectorPE, DGL lap_pe, GraphGPS LapPE",
     .formula = "eigenpairs of D - A (none), I - D^-1/2 A D^-1/2 (sym) or I - D^-1 A (rw), ascending, in canonical form",
     .example = "k=3",
-    .revision = 2,
+    .revision = 3,
     .input = PE_GRAPH,
     PE_TABLE(laplacian, rows),
     .outputs = outputs,

@@ -377,12 +377,13 @@ posenc_status pe_spectra_init(pe_spectra *a, const pe_graph_chunk *chunk, const 
     return st;
 }
 
-posenc_status pe_spectra_get(pe_spectra *a, const posenc_graph *graph, int64_t g, pe_spectrum **out, posenc_context *ctx,
-                             posenc_error *err)
+posenc_status pe_spectra_take(pe_spectra *a, const posenc_graph *graph, int64_t g, pe_spectrum *out, posenc_context *ctx,
+                              posenc_error *err)
 {
-    pe_spectrum *s = *out = &a->s[g - a->first];
-    s->pace = (pe_pace){ .ctx = ctx, .left = PE_PACE_STEPS };
-    return s->pairs ? PE_OK : pe_spectrum_init(s, &a->o, graph, g, ctx, err);
+    *out = a->s[g - a->first];
+    a->s[g - a->first] = (pe_spectrum){ 0 };
+    out->pace = (pe_pace){ .ctx = ctx, .left = PE_PACE_STEPS };
+    return out->pairs ? PE_OK : pe_spectrum_init(out, &a->o, graph, g, ctx, err);
 }
 
 /* ---- pairs of several components ---- */

@@ -69,13 +69,13 @@ typedef struct pe_spectra {
     pe_spectrum *s; /* (count) */
 } pe_spectra;
 /* `want`: how many pairs of component c of a graph of `zeros` null vectors will be asked for, 0: none. A graph that cannot
- * be taken apart is left to pe_spectra_get, which says why. */
+ * be taken apart is left to pe_spectra_take, which says why. */
 posenc_status pe_spectra_init(pe_spectra *a, const pe_graph_chunk *chunk, const pe_spectrum_options *o,
                               int64_t (*want)(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros),
                               const void *arg, posenc_error *err);
-/* The spectrum of the batch's graph g, for one use. */
-posenc_status pe_spectra_get(pe_spectra *a, const posenc_graph *graph, int64_t g, pe_spectrum **out, posenc_context *ctx,
-                             posenc_error *err);
+/* Hands over the spectrum of the batch's graph g, once: the caller finishes it, whatever is returned. */
+posenc_status pe_spectra_take(pe_spectra *a, const posenc_graph *graph, int64_t g, pe_spectrum *out, posenc_context *ctx,
+                              posenc_error *err);
 void pe_spectra_fini(pe_spectra *a);
 
 /* Pairs beyond `want` that complete a cluster: all that a small component has. A large star has an eigenvalue of
