@@ -19,6 +19,7 @@
 #include "graph/spectrum.h"
 #include "graph/store.h"
 #include "linalg/laplacian.h"
+#include "linalg/small.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -144,7 +145,16 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const heat_kernel *p = r->params;
     const posenc_graph *g = r->graph;
     const double times = (double)p->kernel_times.n;
+    uint64_t chunk = 0; /* what graphs that are solved together hold */
     *out = (posenc_cost){ .ns = 500 };
+    for (int64_t begin = 0, end; begin < g->ngraphs; begin = end) {
+        uint64_t held = 0;
+        end = pe_chunk_end(g, begin);
+        for (int64_t i = begin; i < end; i++)
+            held += pe_spectra_held(g, i, g->ptr[i + 1] - g->ptr[i]);
+        held += pe_spectra_bytes(g, begin, end, PE_SMALL_ROWS);
+        chunk = held > chunk ? held : chunk;
+    }
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const double n = (double)(g->ptr[i + 1] - g->ptr[i]), arcs = 2 * (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
         double weight, count;
@@ -158,6 +168,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
         uint64_t scratch = 24 * side * side + 600 * nodes + 80 * (uint64_t)arcs + 8 * p->kernel_times.n * (MOST_DEGREE + 40);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
+    out->scratch += chunk;
 }
 
 /* ---- the formula ---- */
@@ -473,7 +484,7 @@ const posenc_encoding pe_heat_kernel = {
     .formula = "t^(space_dim / 2) * sum over eigenpairs of L of exp(-t lambda) v(u)^2, for each t of kernel_times;\n"
                "exclude_zero: without the null space",
     .example = "kernel_times=1,2,4",
-    .revision = 1,
+    .revision = 2,
     .input = PE_GRAPH,
     PE_TABLE(heat_kernel, rows),
     .outputs = outputs,

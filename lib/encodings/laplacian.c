@@ -168,26 +168,38 @@ static double solver_ns(const laplacian *p, double n, double m, double k)
     double touched = pe_min(n, 2 * m), dense = n * n * n + 128 * n * n;
     if (p->solver == PE_SOLVER_DENSE)
         return dense * pe_min(touched / pe_max(n, 1), 1);
+    if (p->solver == PE_SOLVER_AUTO && n <= 256) /* in lanes */
+        return 0.1 * touched * touched * touched + 50 * touched * pe_min(k, touched) +
+               touched * touched * pe_min(k, touched);
     if (n <= 128 || n < 2 * k + 2 * pe_min(k, 64) + 97) /* as pe_component_pairs chooses */
         return dense;
     double fill = pe_min(pe_max(sqrt(touched / 20000), 1), 2.2) * (m < n ? 1.5 : 1);
     return pe_min(dense, 8000 * (touched + pe_min(m, 8 * touched)) * fill * (1 + k / 32) + 6.3 * touched * k * k);
 }
 
-/* A batch costs the sum of its graphs and holds the largest. */
+/* A batch costs the sum of its graphs; it holds a chunk of them taken apart, and works on the largest. */
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const laplacian *p = r->params;
     const posenc_graph *g = r->graph;
     *out = (posenc_cost){ .ns = 500 };
-    for (int64_t i = 0; i < g->ngraphs; i++) {
-        double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]), k = (double)p->k;
-        out->ns += 6000 + 80 * m + (250 + 25 * k) * n + solver_ns(p, n, m, k);
-        int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
-        uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) +
-                           (uint64_t)nodes * (uint64_t)(2 * want + 4 + pe_spectrum_extra(nodes)) * 8 + (uint64_t)arcs * 40 +
-                           (uint64_t)nodes * 160;
-        out->scratch = scratch > out->scratch ? scratch : out->scratch;
+    for (int64_t begin = 0, end; begin < g->ngraphs; begin = end) {
+        uint64_t held = 0, largest = 0;
+        end = pe_chunk_end(g, begin);
+        for (int64_t i = begin; i < end; i++) {
+            double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]),
+                   k = (double)p->k;
+            out->ns += 2000 + 40 * m + (250 + 25 * k) * n + solver_ns(p, n, m, k);
+            int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
+            uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) +
+                               (uint64_t)nodes * (uint64_t)(2 * want + 4 + pe_spectrum_extra(nodes)) * 8 +
+                               (uint64_t)arcs * 40 + (uint64_t)nodes * 160;
+            largest = scratch > largest ? scratch : largest;
+            held += pe_spectra_held(g, i, want);
+        }
+        const uint64_t together = pe_spectra_bytes(g, begin, end, p->k);
+        held += together > largest ? together : largest;
+        out->scratch = held > out->scratch ? held : out->scratch;
     }
 }
 

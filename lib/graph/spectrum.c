@@ -386,6 +386,29 @@ posenc_status pe_spectra_take(pe_spectra *a, const posenc_graph *graph, int64_t 
     return out->pairs ? PE_OK : pe_spectrum_init(out, &a->o, graph, g, ctx, err);
 }
 
+uint64_t pe_spectra_held(const posenc_graph *graph, int64_t g, int64_t want)
+{
+    const int64_t n = graph->ptr[g + 1] - graph->ptr[g], m = graph->arc_ptr[g + 1] - graph->arc_ptr[g];
+    const int64_t side = n < PE_SMALL_ROWS ? n : PE_SMALL_ROWS, pairs = want < side ? want : side;
+    /* spectrum and adjacency; components and their jobs, of two nodes at least but for empty ones; panels; parts */
+    return (uint64_t)(sizeof(pe_spectrum) + 24 * 8) + (uint64_t)n * (64 + sizeof(pe_pairs)) + (uint64_t)m * 40 +
+           (uint64_t)(n < 2 * m ? n : 2 * m) / 2 * (sizeof(pe_small) + sizeof(pe_part)) +
+           (uint64_t)(n < 2 * m ? n : 2 * m) * (uint64_t)((pairs + 12) / 8 * 64 + 32);
+}
+
+uint64_t pe_spectra_bytes(const posenc_graph *graph, int64_t begin, int64_t end, int64_t want)
+{
+    int64_t rows = 2, arcs = 1;
+    for (int64_t g = begin; g < end; g++) {
+        const int64_t n = graph->ptr[g + 1] - graph->ptr[g], m = graph->arc_ptr[g + 1] - graph->arc_ptr[g];
+        rows = n > rows ? n : rows;
+        arcs = m > arcs ? m : arcs;
+    }
+    rows = rows < PE_SMALL_ROWS ? rows : PE_SMALL_ROWS;
+    arcs = 2 * arcs < rows * rows ? 2 * arcs : rows * rows;
+    return pe_small_bytes(rows, arcs, want, graph->ptr[end] - graph->ptr[begin]);
+}
+
 /* ---- pairs of several components ---- */
 
 static int by_value(const void *a, const void *b)

@@ -77,6 +77,10 @@ posenc_status pe_spectra_init(pe_spectra *a, const pe_graph_chunk *chunk, const 
 posenc_status pe_spectra_take(pe_spectra *a, const posenc_graph *graph, int64_t g, pe_spectrum *out, posenc_context *ctx,
                               posenc_error *err);
 void pe_spectra_fini(pe_spectra *a);
+/* Bytes that graph g of a batch holds until it is taken, with up to `want` pairs a component; and, to be added once to
+ * those of all graphs of a chunk, what solving them together takes. */
+uint64_t pe_spectra_held(const posenc_graph *graph, int64_t g, int64_t want);
+uint64_t pe_spectra_bytes(const posenc_graph *graph, int64_t begin, int64_t end, int64_t want);
 
 /* Pairs beyond `want` that complete a cluster: all that a small component has. A large star has an eigenvalue of
  * multiplicity n - 2: there the cluster stays incomplete. */

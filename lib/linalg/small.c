@@ -398,8 +398,9 @@ posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posen
     return st;
 }
 
-uint64_t pe_small_bytes(int64_t n, int64_t want, int64_t count)
+uint64_t pe_small_bytes(int64_t rows, int64_t arcs, int64_t want, int64_t count)
 {
-    const int64_t rows = n < PE_SMALL_ROWS ? n : PE_SMALL_ROWS, all = want + 4 < rows ? want + 4 : rows;
-    return pe_group_bytes(rows, 2 * all < rows ? 2 * all : rows) + (uint64_t)count * 64 + (uint64_t)(32 * rows * PE_GROUP);
+    const int64_t most = 2 * (want + 4); /* clusters are completed in rounds; those of more are rare and no larger */
+    return pe_group_bytes(rows, most < rows ? most : rows) + (uint64_t)(16 * rows + 8 * arcs) * PE_GROUP +
+           (uint64_t)count * 12;
 }

@@ -27,7 +27,7 @@ void pe_panel_extent(int64_t n, const double *x, double most[8], double least[8]
 /* x = x * by + 0, by columns: no negative zeros. */
 void pe_panel_scale(int64_t n, double *x, const double by[8]);
 
-/* Bytes that it holds beside the answers: groups of up to n rows, `count` jobs. */
-uint64_t pe_small_bytes(int64_t n, int64_t want, int64_t count);
+/* Bytes that pe_small_solve holds beside the answers: components of up to `rows` rows and `arcs` arcs, `count` jobs. */
+uint64_t pe_small_bytes(int64_t rows, int64_t arcs, int64_t want, int64_t count);
 
 #endif
