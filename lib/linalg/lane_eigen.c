@@ -112,74 +112,60 @@ PE_BODY void roots(pe_lanes *x)
 /* One row of the pending update and of the product with u. */
 PE_BODY void pass_one(pe_lanes *row, int64_t r, int64_t from, const reduced *t)
 {
-    const pe_lanes vr = t->v[r], wr = t->w[r], ur = t->u[r];
-    pe_lanes sum = { 0 };
+    const pe_lanes vr = -t->v[r], wr = -t->w[r], ur = t->u[r];
+    pe_lanes sum = { 0 }, x;
     for (int64_t j = from; j < r; j++) {
-        const pe_lanes x = (row[j] - vr * t->w[j]) - wr * t->v[j];
+        PE_FMA(x, vr, t->w[j], row[j]);
+        PE_FMA(x, wr, t->v[j], x);
         row[j] = x;
-        sum += x * t->u[j];
-        t->p[j] += x * ur;
+        PE_FMA(sum, x, t->u[j], sum);
+        PE_FMA(t->p[j], x, ur, t->p[j]);
     }
-    const pe_lanes x = (row[r] - vr * wr) - wr * vr;
+    PE_FMA(x, vr, t->w[r], row[r]);
+    PE_FMA(x, wr, t->v[r], x);
     row[r] = x;
-    t->p[r] += sum + x * ur;
+    PE_FMA(sum, x, ur, sum);
+    t->p[r] += sum;
 }
 
 /* Four rows r .. r + 3, the operations of each number in the same order. */
 PE_BODY void pass_four(pe_lanes *a, int64_t r, int64_t from, const reduced *t)
 {
-    pe_lanes *r0 = a + r * (r + 1) / 2, *r1 = r0 + r + 1, *r2 = r1 + r + 2, *r3 = r2 + r + 3;
-    const pe_lanes v0 = t->v[r], v1 = t->v[r + 1], v2 = t->v[r + 2], v3 = t->v[r + 3];
-    const pe_lanes w0 = t->w[r], w1 = t->w[r + 1], w2 = t->w[r + 2], w3 = t->w[r + 3];
-    const pe_lanes u0 = t->u[r], u1 = t->u[r + 1], u2 = t->u[r + 2], u3 = t->u[r + 3];
-    pe_lanes s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 }, x;
+    pe_lanes *row[4], v[4], w[4], u[4], s[4], x;
+    UNROLL for (int k = 0; k < 4; k++)
+    {
+        row[k] = a + (r + k) * (r + k + 1) / 2;
+        v[k] = -t->v[r + k];
+        w[k] = -t->w[r + k];
+        u[k] = t->u[r + k];
+        s[k] = (pe_lanes){ 0 };
+    }
     for (int64_t j = from; j < r; j++) {
         const pe_lanes vj = t->v[j], wj = t->w[j], uj = t->u[j];
         pe_lanes p = t->p[j];
-        r0[j] = x = (r0[j] - v0 * wj) - w0 * vj;
-        s0 += x * uj;
-        p += x * u0;
-        r1[j] = x = (r1[j] - v1 * wj) - w1 * vj;
-        s1 += x * uj;
-        p += x * u1;
-        r2[j] = x = (r2[j] - v2 * wj) - w2 * vj;
-        s2 += x * uj;
-        p += x * u2;
-        r3[j] = x = (r3[j] - v3 * wj) - w3 * vj;
-        s3 += x * uj;
-        p += x * u3;
+        UNROLL for (int k = 0; k < 4; k++)
+        {
+            PE_FMA(x, v[k], wj, row[k][j]);
+            PE_FMA(x, w[k], vj, x);
+            row[k][j] = x;
+            PE_FMA(s[k], x, uj, s[k]);
+            PE_FMA(p, x, u[k], p);
+        }
         t->p[j] = p;
     }
     /* the triangle on the diagonal */
-    r0[r] = x = (r0[r] - v0 * w0) - w0 * v0;
-    pe_lanes p0 = t->p[r] + (s0 + x * u0);
-    r1[r] = x = (r1[r] - v1 * w0) - w1 * v0;
-    s1 += x * u0;
-    p0 += x * u1;
-    r1[r + 1] = x = (r1[r + 1] - v1 * w1) - w1 * v1;
-    pe_lanes p1 = t->p[r + 1] + (s1 + x * u1);
-    r2[r] = x = (r2[r] - v2 * w0) - w2 * v0;
-    s2 += x * u0;
-    p0 += x * u2;
-    r2[r + 1] = x = (r2[r + 1] - v2 * w1) - w2 * v1;
-    s2 += x * u1;
-    p1 += x * u2;
-    r2[r + 2] = x = (r2[r + 2] - v2 * w2) - w2 * v2;
-    pe_lanes p2 = t->p[r + 2] + (s2 + x * u2);
-    r3[r] = x = (r3[r] - v3 * w0) - w3 * v0;
-    s3 += x * u0;
-    p0 += x * u3;
-    r3[r + 1] = x = (r3[r + 1] - v3 * w1) - w3 * v1;
-    s3 += x * u1;
-    p1 += x * u3;
-    r3[r + 2] = x = (r3[r + 2] - v3 * w2) - w3 * v2;
-    s3 += x * u2;
-    p2 += x * u3;
-    r3[r + 3] = x = (r3[r + 3] - v3 * w3) - w3 * v3;
-    t->p[r] = p0;
-    t->p[r + 1] = p1;
-    t->p[r + 2] = p2;
-    t->p[r + 3] += s3 + x * u3;
+    UNROLL for (int k = 0; k < 4; k++)
+    {
+        for (int i = 0; i <= k; i++) {
+            PE_FMA(x, v[k], -w[i], row[k][r + i]);
+            PE_FMA(x, w[k], -v[i], x);
+            row[k][r + i] = x;
+            PE_FMA(s[k], x, u[i], s[k]);
+        }
+        t->p[r + k] += s[k];
+        for (int i = 0; i < k; i++)
+            PE_FMA(t->p[r + i], row[k][r + i], u[k], t->p[r + i]);
+    }
 }
 
 /* Householder, rows last .. end + 1 in this order, the rank-2 update of one step fused with the matrix-vector product of
@@ -196,18 +182,21 @@ PE_BODY void reduce_body(pe_group *g, int64_t last, int64_t end)
     for (int64_t i = last; i > end; i--) {
         pe_lanes *row = a + i * (i + 1) / 2;
         int64_t s = start[i] < i ? start[i] : i - 1;
-        const pe_lanes vi = t.v[i], wi = t.w[i];
-        t.d[i] = (row[i] - vi * wi) - wi * vi;
-        pe_lanes square = zero;
+        const pe_lanes vi = -t.v[i], wi = -t.w[i];
+        pe_lanes square = zero, x;
+        PE_FMA(x, vi, t.w[i], row[i]);
+        PE_FMA(t.d[i], wi, t.v[i], x);
         for (int64_t j = s; j < i; j++) {
-            const pe_lanes x = (row[j] - vi * t.w[j]) - wi * t.v[j];
+            PE_FMA(x, vi, t.w[j], row[j]);
+            PE_FMA(x, wi, t.v[j], x);
             t.u[j] = x;
             if (j < i - 1)
-                square += x * x;
+                PE_FMA(square, x, x, square);
         }
         const pe_lanes x0 = t.u[i - 1];
         const pe_masks some = LESS(PE_SPLAT(0x1p-140), square); /* otherwise the row is as good as tridiagonal */
-        pe_lanes norm = x0 * x0 + square;
+        pe_lanes norm;
+        PE_FMA(norm, x0, x0, square);
         roots(&norm);
         const pe_lanes beta = (pe_lanes)((pe_masks)norm ^ (~SIGN(x0) & INT64_MIN));
         t.e[i] = PE_SELECT(some, beta, x0);
@@ -234,14 +223,14 @@ PE_BODY void reduce_body(pe_group *g, int64_t last, int64_t end)
         pe_lanes sum = zero, rest = zero;
         int64_t j = i - 1; /* from the end, where the sums of any profile begin */
         for (; j > s; j -= 2) {
-            sum += t.p[j] * t.u[j];
-            rest += t.p[j - 1] * t.u[j - 1];
+            PE_FMA(sum, t.p[j], t.u[j], sum);
+            PE_FMA(rest, t.p[j - 1], t.u[j - 1], rest);
         }
         if (j == s)
-            sum += t.p[j] * t.u[j];
+            PE_FMA(sum, t.p[j], t.u[j], sum);
         const pe_lanes half = (sum + rest) * tau * tau * -0.5;
         for (j = q; j < i; j++) {
-            t.w[j] = tau * t.p[j] + half * t.u[j];
+            PE_FMA(t.w[j], half, t.u[j], tau * t.p[j]);
             t.v[j] = t.u[j];
         }
         for (r = s; r < i; r++)
@@ -273,7 +262,8 @@ PE_BODY void count_below(const reduced *t, int64_t n, int64_t even, const pe_mas
             const pe_lanes d = t->ds[i], e = t->e2[i];
             UNROLL for (int b = 0; b < CHAINS; b++)
             {
-                const pe_lanes p2 = (d - x[b]) * p1[b] - e * p0[b];
+                pe_lanes p2;
+                PE_FMA(p2, d - x[b], p1[b], -(e * p0[b]));
                 c[b] += SIGN((pe_masks)p2 ^ (pe_masks)p1[b]);
                 p0[b] = p1[b];
                 p1[b] = p2;
@@ -284,7 +274,8 @@ PE_BODY void count_below(const reduced *t, int64_t n, int64_t even, const pe_mas
             const pe_masks in = inside[i];
             UNROLL for (int b = 0; b < CHAINS; b++)
             {
-                const pe_lanes p2 = (d - x[b]) * p1[b] - e * p0[b];
+                pe_lanes p2;
+                PE_FMA(p2, d - x[b], p1[b], -(e * p0[b]));
                 c[b] += SIGN((pe_masks)p2 ^ (pe_masks)p1[b]) & in;
                 p0[b] = PE_SELECT(in, p1[b], p0[b]);
                 p1[b] = PE_SELECT(in, p2, p1[b]);
@@ -396,9 +387,12 @@ PE_BODY void solve_shifted(const reduced *t, int64_t n, int64_t even, const pe_m
             second[PAIRS * i + b] = (pe_lanes)((pe_masks)next & swap);
             right[PAIRS * i + b] = yi;
             /* a lane that ends here: its last pivot is kept, and solved for below */
-            p[b] = PE_SELECT(in, PE_SELECT(swap, q[b], diagonal) - m * u1, PE_SPLAT(1));
+            pe_lanes left, under;
+            PE_FMA(left, -m, u1, PE_SELECT(swap, q[b], diagonal));
+            PE_FMA(under, -m, yi, yo);
+            p[b] = PE_SELECT(in, left, PE_SPLAT(1));
             q[b] = PE_SELECT(swap, -(m * next), next);
-            y[b] = (pe_lanes)((pe_masks)(yo - m * yi) & in);
+            y[b] = (pe_lanes)((pe_masks)under & in);
         }
     }
     pe_lanes x1[PAIRS], x2[PAIRS];
@@ -413,7 +407,10 @@ PE_BODY void solve_shifted(const reduced *t, int64_t n, int64_t even, const pe_m
         UNROLL for (int b = 0; b < PAIRS; b++)
         {
             const int64_t k = PAIRS * i + b;
-            const pe_lanes v = ((right[k] - above[k] * x1[b]) - second[k] * x2[b]) * inverse[k];
+            pe_lanes v;
+            PE_FMA(v, -above[k], x1[b], right[k]);
+            PE_FMA(v, -second[k], x2[b], v);
+            v *= inverse[k];
             x2[b] = x1[b];
             x1[b] = v;
             z[b][i] = v;
@@ -452,19 +449,22 @@ PE_BODY void orthonormalize(pe_group *g, int64_t j, pe_lanes *z, const pe_lanes 
         const pe_lanes *y = &AT(g->vector, q * n);
         pe_lanes dot = zero;
         for (int64_t i = 0; i < n; i++)
-            dot += y[i] * z[i];
+            PE_FMA(dot, y[i], z[i], dot);
         dot = (pe_lanes)((pe_masks)dot & close);
-        for (int64_t i = 0; i < n; i++)
-            z[i] = PE_SELECT(close, z[i] - dot * y[i], z[i]);
+        for (int64_t i = 0; i < n; i++) {
+            pe_lanes v;
+            PE_FMA(v, -dot, y[i], z[i]);
+            z[i] = PE_SELECT(close, v, z[i]);
+        }
     }
     pe_lanes s0 = zero, s1 = zero;
     int64_t i = 0;
     for (; i + 1 < n; i += 2) {
-        s0 += z[i] * z[i];
-        s1 += z[i + 1] * z[i + 1];
+        PE_FMA(s0, z[i], z[i], s0);
+        PE_FMA(s1, z[i + 1], z[i + 1], s1);
     }
     if (i < n)
-        s0 += z[i] * z[i];
+        PE_FMA(s0, z[i], z[i], s0);
     s0 += s1;
     roots(&s0);
     s0 = 1 / s0;
@@ -476,8 +476,8 @@ PE_BODY void quotient(const reduced *t, int64_t n, const pe_lanes *z, pe_lanes *
 {
     pe_lanes own = { 0 }, cross = { 0 }, last = { 0 };
     for (int64_t i = 0; i < n; i++) {
-        own += t->ds[i] * z[i] * z[i];
-        cross += t->es[i] * last * z[i];
+        PE_FMA(own, t->ds[i] * z[i], z[i], own);
+        PE_FMA(cross, t->es[i] * last, z[i], cross);
         last = z[i];
     }
     *out = own + 2 * cross;
@@ -498,10 +498,11 @@ PE_BODY void rest(const reduced *t, int64_t n, const pe_lanes *z, const pe_lanes
 {
     pe_lanes sum = { 0 }, last = { 0 };
     for (int64_t i = 0; i < n; i++) {
-        pe_lanes y = (t->ds[i] - *x) * z[i] + t->es[i] * last;
+        pe_lanes y;
+        PE_FMA(y, t->ds[i] - *x, z[i], t->es[i] * last);
         if (i + 1 < n)
-            y += t->es[i + 1] * z[i + 1];
-        sum += y * y;
+            PE_FMA(y, t->es[i + 1], z[i + 1], y);
+        PE_FMA(sum, y, y, sum);
         last = z[i];
     }
     *out = sum;
@@ -576,7 +577,7 @@ PE_BODY void restore_body(pe_group *g, int64_t j)
         UNROLL for (int b = 0; b < PAIRS; b++) s[b] = z[b][i - 1];
         for (int64_t k = i - 2; k >= start[i]; k--) {
             const pe_lanes uk = u[k];
-            UNROLL for (int b = 0; b < PAIRS; b++) s[b] += uk * z[b][k];
+            UNROLL for (int b = 0; b < PAIRS; b++) PE_FMA(s[b], uk, z[b][k], s[b]);
         }
         UNROLL for (int b = 0; b < PAIRS; b++)
         {
@@ -584,8 +585,8 @@ PE_BODY void restore_body(pe_group *g, int64_t j)
             z[b][i - 1] -= s[b];
         }
         for (int64_t k = i - 2; k >= start[i]; k--) {
-            const pe_lanes uk = u[k];
-            UNROLL for (int b = 0; b < PAIRS; b++) z[b][k] -= uk * s[b];
+            const pe_lanes uk = -u[k];
+            UNROLL for (int b = 0; b < PAIRS; b++) PE_FMA(z[b][k], uk, s[b], z[b][k]);
         }
     }
 }

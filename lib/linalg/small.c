@@ -85,15 +85,16 @@ PE_BODY void settle_body(const pe_component *c, const double *gauge, const doubl
 {
     const int64_t n = c->n;
     loose *x = (loose *)panel;
-    pe_lanes sum = { 0 }, square = { 0 };
+    const pe_lanes zero = { 0 };
+    pe_lanes sum = zero, square = zero;
     for (int64_t i = 0; i < n && c->kernel; i++)
-        sum += c->kernel[i] * x[i];
+        PE_FMA(sum, c->kernel[i] + zero, x[i], sum);
     for (int64_t i = 0; i < n; i++) {
         pe_lanes v = x[i];
         if (c->kernel)
-            v -= sum * c->kernel[i];
+            PE_FMA(v, -sum, c->kernel[i] + zero, v);
         x[i] = v;
-        square += v * v;
+        PE_FMA(square, v, v, square);
     }
     double length[PE_LANES];
     memcpy(length, &square, sizeof length);
@@ -111,14 +112,14 @@ PE_BODY void settle_body(const pe_component *c, const double *gauge, const doubl
                 continue;
             const double w = c->weight ? c->weight[p] : 1;
             const pe_lanes d = own - copysign(gauge ? gauge[j] : 1, w) * x[j];
-            quotient += fabs(w) * (d * d);
+            PE_FMA(quotient, fabs(w) * d, d, quotient);
         }
     }
     for (int64_t i = 0; i < n; i++) {
         pe_lanes y = ((gauge ? 1 : c->degree[i]) - quotient) * x[i];
         for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++)
-            y += entry[p] * x[c->col[p]];
-        rest += y * y;
+            PE_FMA(y, entry[p] + zero, x[c->col[p]], y);
+        PE_FMA(rest, y, y, rest);
     }
     memcpy(values, &quotient, sizeof quotient);
     memcpy(residuals, &rest, sizeof rest);
