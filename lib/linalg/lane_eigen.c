@@ -472,6 +472,24 @@ PE_BODY void orthonormalize(pe_group *g, int64_t j, pe_lanes *z, const pe_lanes 
         z[i] *= s0;
 }
 
+/* Doubts vector j where it is not orthogonal to those before it whose eigenvalues are near. */
+PE_BODY void check_cluster(pe_group *g, int64_t j, const pe_lanes *counted)
+{
+    const int64_t n = g->n;
+    const pe_lanes *z = &AT(g->vector, j * n);
+    for (int64_t q = j - 1; q >= 0; q--) {
+        const pe_masks close = LESS(counted[j] - counted[q], PE_SPLAT(near));
+        if (!any(&close))
+            break;
+        const pe_lanes *y = &AT(g->vector, q * n);
+        pe_lanes dot = { 0 };
+        for (int64_t i = 0; i < n; i++)
+            PE_FMA(dot, y[i], z[i], dot);
+        const pe_masks skew = close & LESS(PE_SPLAT(0x1p-42), ABS(dot));
+        AT(g->doubt, j) = PE_SELECT(skew, PE_SPLAT(1), AT(g->doubt, j));
+    }
+}
+
 PE_BODY void quotient(const reduced *t, int64_t n, const pe_lanes *z, pe_lanes *out)
 {
     pe_lanes own = { 0 }, cross = { 0 }, last = { 0 };
@@ -514,6 +532,9 @@ PE_BODY void iterate_body(pe_group *g, int64_t even, const pe_masks *inside, int
     const int64_t n = g->n;
     const reduced t = parts(g);
     const pe_lanes enough = PE_SPLAT(0x1p-94), slack = PE_SPLAT(0x1p-44);
+    /* no shift is the eigenvalue itself: of a repeated one, where the matrix falls apart, rounding would prefer one vector
+     */
+    const pe_lanes beside = PE_SPLAT(0x1p-44);
     const pe_masks index = __builtin_convertvector(AT(g->first, 0), pe_masks);
     pe_masks rows;
     memcpy(&rows, g->rows, sizeof rows);
@@ -543,7 +564,7 @@ PE_BODY void iterate_body(pe_group *g, int64_t even, const pe_masks *inside, int
                 z[b][i] = PE_SELECT(done[b], old[b * n + i], z[b][i]);
             quotient(&t, n, z[b], &r);
             const pe_masks out = LESS(r, low) | LESS(high, r);
-            x[b] = PE_SELECT(out, counted[j + b], r);
+            x[b] = PE_SELECT(out, counted[j + b], r + beside);
             AT(g->value, j + b) = r / AT(g->scale, 0);
             AT(g->doubt, j + b) = (pe_lanes)((pe_masks)PE_SPLAT(1) & out);
             if (!round)
@@ -556,6 +577,8 @@ PE_BODY void iterate_body(pe_group *g, int64_t even, const pe_masks *inside, int
             open |= ~done[b];
         }
     }
+    for (int b = 0; b < count; b++)
+        check_cluster(g, j + b, counted);
 }
 PE_KERNEL(iterate, iterate_body, (pe_group * g, int64_t even, const pe_masks *inside, int64_t j), (g, even, inside, j))
 

@@ -305,11 +305,20 @@ static graph *symmetric(int i)
     case 13: return dendrimer(4, 37);
     case 14: return pieces(9, 2);
     case 15: return pieces(7, 3);
-    default: return new_graph(10);
+    case 16: return new_graph(10);
+    default: { /* a clique with leaves: 1 three times, in pieces of the tridiagonal matrix that are numbers */
+        graph *g = new_graph(7);
+        for (int64_t u = 0; u < 4; u++)
+            for (int64_t v = u + 1; v < 4; v++)
+                add(g, u, v);
+        for (int64_t leaf = 4; leaf < 7; leaf++)
+            add(g, 0, leaf);
+        return g;
+    }
     }
 }
 
-enum { SYMMETRIC = 17, COPIES = 4 };
+enum { SYMMETRIC = 18, COPIES = 4 };
 
 /* Values against Jacobi's, residuals by definition, orthonormality. rw: of sym's matrix, by the vectors D^1/2 v. */
 static void judge_columns(const graph *g, posenc_answer *a, int64_t first, const char *normalization, const double *values)
@@ -375,8 +384,8 @@ START_TEST(stress)
         ck_assert_ptr_nonnull(l);
         plain_laplacian(part[0], which > 0, l);
         jacobi((int)n, l, values, l + n * n);
-        const int64_t ks[] = { 8, 16, n };
-        for (int j = 0; j < 3; j++) {
+        const int64_t ks[] = { 1, 8, 16, n };
+        for (int j = 0; j < 4; j++) {
             posenc_answer a = ask("laplacian", all,
                                   posenc_text("dtype=float64&k=%d&normalization=%s", (int)ks[j], norms[which]).s);
             for (int copy = 0; copy < COPIES; copy++)
