@@ -45,7 +45,7 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak bench bench-peers format lint new message docs models clean help deps
+.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak slow bench bench-peers bench-instructions format lint new message docs models clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
@@ -70,9 +70,10 @@ $O/posencd: $O/server/main.o $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS)
 $O/posenc: $(call obj,$(CLI_SRC)) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ -lcurl $(LIB_LIBS)
-# every allocation of the project's own objects goes through tests/unit/alloc.c, which can fail the n-th one
+# every allocation of the project's own objects goes through tests/unit/alloc.c, which can fail the n-th one; pe_simd through
+# tests/unit/simd.c
 $O/unit: $(call obj,$(UNIT_SRC)) $(SERVER_OBJ) $(LIB)
-	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=strndup \
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free,--wrap=strdup,--wrap=strndup,--wrap=pe_simd \
 	    -o $@ $^ -lcheck -lsubunit -lrt $(SERVER_LIBS)
 # the library alone: also for another CPU
 $O/digests $O/encode: $O/%: $O/tests/golden/%.o $(LIB)
@@ -166,24 +167,33 @@ fuzz:
 	@tests/tools/deps.sh build test
 	@tests/tools/fuzz.sh $(or $(SECONDS),60)
 
-## soak: load and faults for MINUTES (10) against a sanitized daemon
+## soak: load and faults for MINUTES (10) against a sanitized daemon; then the tests that check has no time for
 soak:
 	@tests/tools/deps.sh build test
 	@$(MAKE) --no-print-directory VARIANT=asan all
 	@tests/tools/sanitized.sh asan /usr/bin/python3 tests/tools/soak.py build/asan/posencd $(or $(MINUTES),10)
+	@$(MAKE) --no-print-directory slow
+
+## slow: whole collections, and 10^5 nodes with 10^6 edges through every encoding of graphs: an hour or so, prints a table
+slow: all
+	@/usr/bin/python3 -m pytest -q -s -p no:cacheprovider -m slow tests/integration
 
 ## bench: every speed goal as a ratio to its peer in the same run, build/bench/goals.{md,json}; ONLY=REGEX QUICK=1 PAIRS=5
 bench: $(BENCH_BIN) $O/posencd
 	@if pkg-config --exists grpc++ && command -v grpc_cpp_plugin >/dev/null && command -v $(CXX) >/dev/null; then \
 	    $(MAKE) -s --no-print-directory $O/grpc_peer; fi
 	@POSENC_BUILD=$O /usr/bin/python3 tests/bench/goals.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick) $(if $(PAIRS),--pairs $(PAIRS))
-	@$(if $(wildcard tests/bench/instructions.sh),POSENC_BUILD=$O tests/bench/instructions.sh,true)
+	@$(MAKE) --no-print-directory bench-instructions
 
 ## bench-peers: the peers of `make bench` that PyPI has, into a venv under build/ (tests/bench/peers.txt; 5 GB); PYTHON=3.10 to 3.12
 bench-peers:
 	@$(or $(PYTHON),/usr/bin/python3) -m venv --clear build/bench/peers || { \
 	    echo "bench-peers: no venv; apt-get install python3-venv, or name another PYTHON" >&2; exit 1; }
 	build/bench/peers/bin/pip install -q -r tests/bench/peers.txt
+
+## bench-instructions: instructions an element of each kernel, by callgrind, and the ratio to the committed counts
+bench-instructions: $O/encode
+	@/usr/bin/python3 tests/bench/instructions.py
 
 ## format: clang-format over the tree
 format:
@@ -215,7 +225,7 @@ clean:
 
 ## help: this list
 help:
-	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-11s %s\n",$$1,$$2}'
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-18s %s\n",$$1,$$2}'
 
 -include $(shell find $O -name '*.d' 2>/dev/null)
 .SECONDARY:

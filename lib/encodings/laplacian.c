@@ -191,9 +191,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
                    k = (double)p->k;
             out->ns += 2000 + 40 * m + (250 + 25 * k) * n + solver_ns(p, n, m, k);
             int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
-            uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) +
-                               (uint64_t)nodes * (uint64_t)(2 * want + 4 + pe_spectrum_extra(nodes)) * 8 +
-                               (uint64_t)arcs * 40 + (uint64_t)nodes * 160;
+            uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) + (uint64_t)nodes * (uint64_t)(2 * want + 4) * 8 +
+                               16 * pe_spectrum_extra_numbers(nodes) + (uint64_t)arcs * 40 + (uint64_t)nodes * 160;
             largest = scratch > largest ? scratch : largest;
             held += pe_spectra_held(g, i, want);
         }

@@ -5,8 +5,9 @@
  *     cpu wall prepare repetitions peak
  * nanoseconds a repetition of process CPU time, of wall time, and of CPU time up to where computing begins; how often it
  * ran; the largest resident size meanwhile [KiB]. Or "error TEXT".
- * Timed: what a C caller does with arrays in memory, that is graph (checked, sorted), resolving (rules, SHA-256 of the
- * inputs), memory for the result, computing. Not timed: reading the files, the JSON text, freeing. */
+ * Timed: what a C caller does with arrays in memory who keeps no result, that is graph (checked, sorted), rules, memory for
+ * the result, computing. Not timed: reading the files, the JSON text, freeing; the name of the request, SHA-256 of its
+ * inputs, which only caches need. */
 #include "core/memory.h"
 #include "crew.h"
 #include "posenc.h"
@@ -57,7 +58,7 @@ static posenc_status run(const order *o, posenc_arena *a, times *sum, posenc_err
     const double cpu = seconds(CLOCK_PROCESS_CPUTIME_ID), wall = seconds(CLOCK_MONOTONIC);
     if (o->tensor && (st = posenc_request_tensors(&r, o->tensor, o->ntensors, o->num_nodes, o->directed, err)))
         return st;
-    if ((st = posenc_resolve(&r, err)))
+    if ((st = posenc_request_check(&r, err)))
         return st;
     const double ready = seconds(CLOCK_PROCESS_CPUTIME_ID);
     void *memory[PE_MAX_OUTPUTS] = { NULL };
