@@ -18,7 +18,7 @@ ifeq ($(VARIANT),fuzz)
 CC := clang
 endif
 
-WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror
+WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror -Wno-psabi
 CFLAGS   += -std=c11 -D_GNU_SOURCE -ffp-contract=off -fPIC -pthread $(WARN) $(FLAGS.$(VARIANT)) -MMD -MP
 CPPFLAGS += -iquote lib -iquote server -I$O/gen     # quoted only: <grpc/grpc.h> is the system's
 LDFLAGS  += -pthread $(FLAGS.$(VARIANT)) -Wl,-z,relro,-z,now

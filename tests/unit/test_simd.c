@@ -46,6 +46,9 @@ static const struct {
       true },
     { "pairs widen_steps", "shortest_path", GRAPH("17") ",\"distance_dtype\":\"uint8\"", false },
     { "wide", "shortest_path", GRAPH("130"), false },
+    { "reduce grid bisect iterate restore settle extent scale extract", "laplacian", GRAPH("17") ",\"k\":3", true },
+    { "", "laplacian", GRAPH("12") ",\"k\":12,\"normalization\":\"none\"", false },
+    { "", "heat_kernel", GRAPH("12") ",\"kernel_times\":[0.5,3]", false },
     { "step", "random_walk", GRAPH("17") ",\"ksteps\":[1,2,5,8]", true },
     { "log1p", "kerple", "\"variant\":\"log\",\"query_length\":21,\"key_length\":33,\"p\":[0.5,1.5],\"a\":[0.2,0.9]", true },
 };
@@ -81,6 +84,32 @@ START_TEST(requests_by_every_path)
 }
 END_TEST
 
+/* Reports: the text is the same. */
+static const char report_kernels[] = "dot distance add_times";
+
+START_TEST(reports_by_every_path)
+{
+    static const char query[] =
+        "embedding_dim=46&num_positions=70&what=similarity,uniqueness,subspace,attention_probe,resolution";
+    posenc_document want = { 0 }, got = { 0 };
+    posenc_error err = { 0 };
+    simd_choose(PE_PATH_BASE);
+    ck_assert_int_eq(posenc_analyze("sinusoidal", query, NULL, PE_json, &want, NULL, &err), PE_OK);
+    for (pe_path path = PE_PATH_BASE + 1; path <= simd_widest(); path++) {
+        simd_choose(path);
+        ck_assert_int_eq(posenc_analyze("sinusoidal", query, NULL, PE_json, &got, NULL, &err), PE_OK);
+        ck_assert_uint_eq(got.npieces, want.npieces);
+        for (size_t i = 0; i < want.npieces; i++) {
+            ck_assert_uint_eq(got.piece[i].size, want.piece[i].size);
+            ck_assert_mem_eq(got.piece[i].data, want.piece[i].data, (size_t)want.piece[i].size);
+        }
+        posenc_document_fini(&got);
+    }
+    posenc_document_fini(&want);
+    simd_choose(simd_widest());
+}
+END_TEST
+
 static bool has_word(const char *words, const char *word)
 {
     const size_t n = strlen(word);
@@ -94,7 +123,7 @@ START_TEST(every_kernel_has_a_request)
 {
     ck_assert(__stop_pe_kernels - __start_pe_kernels > 20);
     for (const char *const *k = __start_pe_kernels; k < __stop_pe_kernels; k++) {
-        bool listed = false;
+        bool listed = has_word(report_kernels, *k);
         for (size_t i = 0; i < LEN(requests); i++)
             listed = listed || has_word(requests[i].kernels, *k);
         ck_assert_msg(listed, "no request of test_simd.c runs the kernel %s: add one that does", *k);
@@ -116,6 +145,7 @@ Suite *simd_suite(void)
     TCase *t = tcase_create("simd");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, requests_by_every_path, 0, LEN(requests));
+    tcase_add_test(t, reports_by_every_path);
     tcase_add_test(t, every_kernel_has_a_request);
     tcase_add_test(t, what_was_not_run);
     suite_add_tcase(s, t);
