@@ -76,7 +76,8 @@ group_golden()
 
 group_integration()
 {
-    step "doors" pytest tests/integration/test_http.py tests/integration/test_grpc.py tests/integration/test_doors.py tests/integration/test_identify.py
+    step "doors" pytest tests/integration/test_http.py tests/integration/test_grpc.py tests/integration/test_doors.py tests/integration/test_resolve.py \
+        tests/integration/test_analysis.py tests/integration/test_identify.py
     step "hostile framing" pytest tests/integration/test_framing.py
     step "command and documents" pytest tests/integration/test_cli.py tests/integration/test_docs.py tests/integration/test_bench.py
     step "python client" pytest clients/python/tests
