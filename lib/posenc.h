@@ -327,12 +327,18 @@ posenc_status posenc_request_parse(posenc_request *r, const char *query, posenc_
  * immutable and may be shared. All faults are reported together. */
 posenc_status posenc_resolve(posenc_request *r, posenc_error *err);
 
-/* How a computation is watched. Zeroed storage: never stopped, no progress, no limit. */
+/* How a computation is watched, and what it may use. Zeroed storage: never stopped, no progress, no limit, one thread. */
 struct posenc_context {
     posenc_status (*stop)(void *user); /* polled at least every 10 ms: PE_OK, or PE_CANCELLED / PE_DEADLINE to stop */
     void (*progress)(void *user, double fraction, const char *sentence);
     void *user;
     uint64_t memory_limit; /* bytes of scratch; 0: none */
+    /* The library starts no threads; it uses the caller's. `parallel` calls task(arg, i) once for each i = 0 .. n - 1, on
+     * any threads, up to `threads` at once, and returns when all have returned. It may be called from within a task.
+     * `stop` is then called by several threads at once, `progress` by one at a time. Results have the same bytes with any
+     * number of threads. NULL, or threads under 2: all on the calling thread. */
+    void (*parallel)(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg);
+    int threads;
 };
 posenc_status posenc_poll(const posenc_context *ctx); /* ctx may be NULL */
 

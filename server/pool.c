@@ -1,4 +1,4 @@
-/* pool.c - one lock, two queues, N threads. */
+/* pool.c - one lock, two queues, one list of shared loops, N threads. */
 #include "pool.h"
 
 #include <pthread.h>
@@ -14,12 +14,22 @@ typedef struct line {
     job *first, **end;
 } line;
 
+/* A loop of pe_pool_parallel; lives on its caller's stack. */
+typedef struct crew {
+    struct crew *next_crew;
+    void (*task)(void *arg, int64_t i);
+    void *arg;
+    int64_t next, n;
+    int helping; /* threads within a task, beside the caller's */
+} crew;
+
 struct pe_pool {
     pthread_mutex_t lock; /* guards all below but threads */
-    pthread_cond_t work;
+    pthread_cond_t work, helped;
     line waiting[2]; /* short, long */
     int depth, limit;
-    int long_running, nthreads;
+    crew *crews;                /* those with tasks that have not begun */
+    int long_running, nthreads; /* long jobs and helpers */
     bool stopping;
     pthread_t *thread;
 };
@@ -43,6 +53,51 @@ static job *next(pe_pool *p, bool *is_long)
     return NULL;
 }
 
+/* Takes one task of c. The lock is held, and let go of during the task. */
+static void step(pe_pool *p, crew *c)
+{
+    const int64_t i = c->next++;
+    if (c->next == c->n) { /* the last to begin */
+        crew **at = &p->crews;
+        while (*at != c)
+            at = &(*at)->next_crew;
+        *at = c->next_crew;
+    }
+    pthread_mutex_unlock(&p->lock);
+    c->task(c->arg, i);
+    pthread_mutex_lock(&p->lock);
+}
+
+static bool help(pe_pool *p)
+{
+    crew *c = p->crews;
+    if (!c || p->long_running >= p->nthreads - 1)
+        return false;
+    c->helping++;
+    p->long_running++;
+    step(p, c);
+    p->long_running--;
+    if (!--c->helping)
+        pthread_cond_broadcast(&p->helped); /* c may be gone from here on */
+    return true;
+}
+
+void pe_pool_parallel(pe_pool *p, int64_t n, void (*task)(void *arg, int64_t i), void *arg)
+{
+    crew c = { .task = task, .arg = arg, .n = n };
+    if (n < 1)
+        return;
+    pthread_mutex_lock(&p->lock);
+    c.next_crew = p->crews;
+    p->crews = &c;
+    pthread_cond_broadcast(&p->work);
+    while (c.next < c.n)
+        step(p, &c);
+    while (c.helping)
+        pthread_cond_wait(&p->helped, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
 static void *work(void *arg)
 {
     pe_pool *p = arg;
@@ -51,6 +106,8 @@ static void *work(void *arg)
         bool is_long = false;
         job *j = next(p, &is_long);
         if (!j) {
+            if (help(p))
+                continue;
             if (p->stopping && !p->depth)
                 break;
             pthread_cond_wait(&p->work, &p->lock);
@@ -61,7 +118,7 @@ static void *work(void *arg)
         free(j);
         pthread_mutex_lock(&p->lock);
         p->long_running -= is_long;
-        if (is_long) /* another long one may go now */
+        if (is_long) /* another long one may go now, or help */
             pthread_cond_broadcast(&p->work);
     }
     pthread_cond_broadcast(&p->work);
@@ -76,10 +133,11 @@ pe_pool *pe_pool_new(int threads, int queue)
         return NULL;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
+    pthread_cond_init(&p->helped, NULL);
     for (int k = 0; k < 2; k++)
         p->waiting[k].end = &p->waiting[k].first;
     p->limit = queue;
-    int want = threads < 2 ? 2 : threads;
+    int want = threads < 1 ? 2 : threads + 1;
     p->nthreads = want; /* before the first thread reads it */
     p->thread = calloc((size_t)want, sizeof *p->thread);
     int started = 0;
@@ -135,6 +193,7 @@ void pe_pool_free(pe_pool *p)
         pthread_join(p->thread[i], NULL);
     free(p->thread);
     pthread_cond_destroy(&p->work);
+    pthread_cond_destroy(&p->helped);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }

@@ -26,6 +26,7 @@ struct pe_service {
     pe_metrics *metrics;
     pe_cache *cache;
     pe_pool *pool;
+    int threads;                /* that one computation may use */
     pthread_mutex_t timer_lock; /* guards the timer list, `earliest` and `stopping` */
     pthread_cond_t timer_cond;
     pe_call *timers;
@@ -48,6 +49,7 @@ typedef struct work {
     pe_request *request;
     uint64_t reserved;
     int64_t queued_ns;
+    int threads;
 } work;
 
 int64_t pe_now_ns(void)
@@ -234,7 +236,12 @@ static void *watch_deadlines(void *arg)
 
 /* ---- computing ---- */
 
-static posenc_status stopped(void *flight) { return (posenc_status)atomic_load(&((pe_flight *)flight)->stop); }
+static posenc_status stopped(void *user) { return (posenc_status)atomic_load(&((work *)user)->flight->stop); }
+
+static void share(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg)
+{
+    pe_pool_parallel(((work *)user)->s->pool, n, task, arg);
+}
 
 static void count_cache(pe_service *s, const char *result)
 {
@@ -322,7 +329,7 @@ static bool compute(work *w, uint64_t here)
     int64_t t0 = pe_now_ns();
     double queue_s = (double)(t0 - w->queued_ns) * 1e-9, compute_s = 0;
     pe_entry *e = NULL;
-    if (stopped(w->flight)) {
+    if (stopped(w)) {
         posenc_fail(&error, PE_CANCELLED, "CANCELLED", "request", "", "a client that waits");
     } else if (!(e = pe_entry_new(s->cache, r))) {
         posenc_fail(&error, PE_BUSY, "OUT_OF_MEMORY", "memory", posenc_text("%llu bytes", (unsigned long long)r->size).s,
@@ -332,7 +339,11 @@ static bool compute(work *w, uint64_t here)
         w->reserved -= r->size;
         pe_metrics_add(s->metrics, PE_posenc_computations_total, labels, 1);
         pe_metrics_observe(s->metrics, PE_posenc_queue_wait_seconds, NULL, queue_s);
-        posenc_context ctx = { .stop = stopped, .user = w->flight, .memory_limit = (uint64_t)s->config->max_request_memory };
+        posenc_context ctx = { .stop = stopped,
+                               .user = w,
+                               .memory_limit = (uint64_t)s->config->max_request_memory,
+                               .parallel = w->threads > 1 ? share : NULL,
+                               .threads = w->threads };
         posenc_status st = posenc_compute(r, &e->result, &ctx, &error);
         compute_s = (double)(pe_now_ns() - t0) * 1e-9;
         pe_metrics_observe(s->metrics, PE_posenc_compute_seconds, labels, compute_s);
@@ -363,6 +374,27 @@ static bool refuse(work *w, uint64_t here, const char *reason, const char *field
     posenc_fail(&error, PE_BUSY, "UNAVAILABLE", field, reason, "%s", allowed);
     pe_cache_release(w->s->cache, w->reserved);
     return finish(w, NULL, &error, 0, 0, here);
+}
+
+/* Room for the result and for what computing takes, and how many threads it may use: each holds the scratch memory of one
+ * graph of a batch; one does where there is no room for more. */
+static bool reserve(work *w)
+{
+    pe_service *s = w->s;
+    const posenc_request *r = &w->request->r;
+    const uint64_t scratch = r->cost.scratch, threads = (uint64_t)s->threads;
+    w->threads = s->threads;
+    if (r->graph && posenc_graph_batched(r->graph)) {
+        w->reserved = r->size + scratch * threads;
+        if (scratch <= (uint64_t)s->config->max_request_memory / threads && pe_cache_reserve(s->cache, w->reserved))
+            return true;
+        w->threads = 1;
+    }
+    w->reserved = r->size + scratch;
+    if (pe_cache_reserve(s->cache, w->reserved))
+        return true;
+    w->reserved = 0;
+    return false;
 }
 
 static posenc_status refuse_early(pe_service *s, pe_call *c)
@@ -434,11 +466,9 @@ bool pe_service_begin(pe_service *s, pe_call *c)
     count_cache(s, "miss");
     *w = (work){ .s = s, .flight = flight, .request = q, .queued_ns = pe_now_ns() };
     double ns = q->r.cost.ns;
-    uint64_t need = q->r.size + q->r.cost.scratch;
-    if (!pe_cache_reserve(s->cache, need))
+    if (!reserve(w))
         return refuse(w, serial, "memory", "memory",
                       "try again: other computations hold the memory budget (setting memory_budget)");
-    w->reserved = need;
     if (ns < IN_PLACE_NS)
         return compute(w, serial);
     if (!pe_pool_submit(s->pool, ns > LONG_NS, compute_job, w))
@@ -572,7 +602,8 @@ pe_service *pe_service_new(const pe_config *c, posenc_error *err)
     s->started_ns = pe_now_ns();
     s->metrics = pe_metrics_new();
     s->cache = pe_cache_new(c->memory_budget, evicted, s);
-    s->pool = pe_pool_new(cores(c->threads), (int)c->queue);
+    s->threads = cores(c->threads);
+    s->pool = pe_pool_new(s->threads, (int)c->queue);
     if (!s->metrics || !s->cache || !s->pool)
         goto no_memory;
     pthread_condattr_t monotonic;

@@ -85,6 +85,15 @@ static posenc_status set_deadline(order *o, const char *v, posenc_error *err)
     return PE_OK;
 }
 
+static posenc_status set_threads(order *o, const char *v, posenc_error *err)
+{
+    int64_t n;
+    if (!whole(v, strlen(v), &n) || n < 1 || n > 256)
+        return usage(err, "threads", v, "1 .. 256");
+    o->threads = (int)n;
+    return PE_OK;
+}
+
 static posenc_status set_input(order *o, const char *v, posenc_arena *a, posenc_error *err)
 {
     const char *eq = strchr(v, '=');
@@ -129,6 +138,7 @@ static const struct {
     { "output", REQUESTS | WORDS | GRAPHS | IN(RESOLVE) },
     { "url", REQUESTS | WORDS | IN(RESOLVE) },
     { "deadline", REQUESTS | WORDS | IN(RESOLVE) },
+    { "threads", IN(ENCODE) | IN(RESOLVE) },
     { "help", ~0u },
     { "version", ~0u },
 };
@@ -168,13 +178,17 @@ static posenc_status set_own(order *o, const char *name, const char *v, posenc_a
     case 'i': return set_input(o, v, a, err);
     case 'f': return set_format(o, v, err);
     case 'j': return set_format(o, "json", err);
-    case 't': o->tensor = v; return PE_OK;
     case 'r': return set_rows(o, v, err);
     case 'o': o->output = strcmp(v, "-") ? v : NULL; return PE_OK;
     case 'u': return set_url(o, v, err);
     default: break;
     }
-    return !strcmp(name, "data")       ? set_data(o, v, err)
+    if (!strcmp(name, "tensor")) {
+        o->tensor = v;
+        return PE_OK;
+    }
+    return !strcmp(name, "threads")    ? set_threads(o, v, err)
+           : !strcmp(name, "data")     ? set_data(o, v, err)
            : !strcmp(name, "deadline") ? set_deadline(o, v, err)
                                        : set_directed(o, v, err);
 }

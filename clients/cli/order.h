@@ -33,6 +33,7 @@ typedef struct order {
     const char *output; /* file; NULL: standard output */
     const char *url;    /* NULL: compute in this process */
     double deadline_s;  /* 0: none of our own */
+    int threads;        /* 0: one a core */
     unsigned flags;     /* bit i: the command's own flag i was given */
 } order;
 

@@ -4,7 +4,8 @@
  *     local.c   order -> result, in process    remote.c  order -> the same bytes from a server
  *     show.c    what people read               output.c  what programs read
  *     watch.c   Ctrl-C, deadline, progress     json.c    reads JSON in place
- *     resolve.c a model's configuration */
+ *     resolve.c a model's configuration        crew.c    threads that compute */
+#include "crew.h"
 #include "json.h"
 #include "local.h"
 #include "order.h"
@@ -303,6 +304,7 @@ int main(int argc, char **argv)
     }
     int rc = exit_code(order_read(argc, argv, j.arena, &j.order, &err));
     watch_start(&j.watch, &j.context, j.order.deadline_s);
+    crew_join(&j.context, j.order.threads);
     if (!rc)
         rc = run(&j);
     watch_clear(&j.watch);

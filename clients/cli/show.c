@@ -39,6 +39,7 @@ void show_usage(void)
         "where\n"
         "  --url http://HOST:PORT  ask a server instead of computing here: the same request, the same bytes\n"
         "  --deadline S          give up after S seconds\n"
+        "  --threads N           threads that compute here; one a core without it. The bytes are the same\n"
         "\n"
         "Without -o and --format: a summary on a terminal, JSON into a pipe. list, describe and explain have --format json\n"
         "and -o FILE.json too.\n"

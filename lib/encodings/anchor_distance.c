@@ -205,7 +205,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 typedef struct answer {
     posenc_tensor *encoding, *argmax;
-    int64_t zero_edges, columns;
+    int64_t columns;
 } answer;
 
 typedef struct rank {
@@ -416,7 +416,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
             st = pe_pace_add(&j->pace, 2);
         }
     }
-    o->zero_edges += st ? 0 : w.csr.zero_edges;
+    j->zero_edges = w.csr.zero_edges;
     work_fini(&w);
     return st;
 }
@@ -433,11 +433,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     answer o = { .encoding = pe_tensor(out, "encoding"),
                  .argmax = pe_tensor(out, "argmax"),
                  .columns = pe_tensor(out, "argmax")->shape[1] };
-    const pe_graph_task task = { encode, spoil, &o };
-    const posenc_status st = pe_each_graph(r, out, &task, ctx, err);
-    if (!st)
-        pe_warn_zero_edges(out, o.zero_edges);
-    return st;
+    const pe_graph_task task = { .encode = encode, .spoil = spoil, .self = &o };
+    return pe_each_graph(r, out, &task, ctx, err);
 }
 
 /* ---- descriptor ---- */

@@ -92,7 +92,6 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 typedef struct answer {
     posenc_tensor *degree, *in, *out;
-    int64_t zero_edges;
 } answer;
 
 /* The matrices of one graph; `in` is NULL where the graph is undirected. */
@@ -174,7 +173,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     if (!st)
         st = write(j, o, &counts, weights ? &sums : &counts, &j->pace, err);
     if (!st)
-        o->zero_edges += out.zero_edges;
+        j->zero_edges = out.zero_edges;
     pe_csr_fini(&out);
     pe_csr_fini(&in);
     pe_csr_fini(&wout);
@@ -193,12 +192,9 @@ static posenc_status spoil(pe_graph_job *j, void *self)
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    answer o = { pe_tensor(out, "degree"), pe_tensor(out, "in_degree"), pe_tensor(out, "out_degree"), 0 };
-    const pe_graph_task task = { encode, spoil, &o };
-    posenc_status st = pe_each_graph(r, out, &task, ctx, err);
-    if (!st)
-        pe_warn_zero_edges(out, o.zero_edges);
-    return st;
+    answer o = { pe_tensor(out, "degree"), pe_tensor(out, "in_degree"), pe_tensor(out, "out_degree") };
+    const pe_graph_task task = { .encode = encode, .spoil = spoil, .self = &o };
+    return pe_each_graph(r, out, &task, ctx, err);
 }
 
 /* ---- descriptor ---- */

@@ -85,7 +85,6 @@ static void cost(const posenc_request *r, posenc_cost *out)
 typedef struct answer {
     int64_t *labels;
     posenc_tensor *tensor;
-    int64_t zero_edges;
 } answer;
 
 static int64_t label(double from_src, double from_dst)
@@ -115,7 +114,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         o->labels[j->first + v] = own ? 1 : label(spread[0].dist[v], spread[1].dist[v]);
         st = pe_pace_add(&j->pace, 6);
     }
-    o->zero_edges += st ? 0 : csr.zero_edges;
+    j->zero_edges = csr.zero_edges;
     pe_csr_fini(&csr);
     pe_spread_fini(&spread[0]);
     pe_spread_fini(&spread[1]);
@@ -132,12 +131,10 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 {
     posenc_tensor *t = pe_tensor(out, "labels");
     answer o = { .labels = t->data, .tensor = t };
-    const pe_graph_task task = { encode, spoil, &o };
+    const pe_graph_task task = { .encode = encode, .spoil = spoil, .self = &o };
     const posenc_status st = pe_each_graph(r, out, &task, ctx, err);
     if (!st && r->graph->directed)
         pe_warn(out, "the graph is directed: every arc was taken as an edge");
-    if (!st)
-        pe_warn_zero_edges(out, o.zero_edges);
     return st;
 }
 

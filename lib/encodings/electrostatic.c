@@ -316,8 +316,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     }
     for (int64_t c = 0; c < nc && !st; c++)
         st = write(&f, c, &e, tau, squares, j, err);
-    if (!st && !j->request->graph->batched)
-        pe_warn_zero_edges(j->out, f.s.csr.zero_edges);
+    j->zero_edges = f.s.csr.zero_edges;
 done:
     free(f.v);
     pe_spectrum_fini(&f.s);
@@ -332,7 +331,7 @@ static posenc_status spoil(pe_graph_job *j, void *self)
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    const pe_graph_task task = { encode, spoil, NULL };
+    const pe_graph_task task = { .encode = encode, .spoil = spoil };
     pe_warn_directed(r, out);
     return pe_each_graph(r, out, &task, ctx, err);
 }

@@ -416,8 +416,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         if (!st)
             st = pe_graph_store(out, (j->first + k.s.node[i]) * k.ntimes, row, k.ntimes, &j->pace, err);
     }
-    if (!st && !j->request->graph->batched)
-        pe_warn_zero_edges(j->out, k.s.csr.zero_edges);
+    j->zero_edges = k.s.csr.zero_edges;
 done:
     free(k.value);
     free(k.time);
@@ -433,7 +432,7 @@ static posenc_status spoil(pe_graph_job *j, void *self)
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    const pe_graph_task task = { encode, spoil, NULL };
+    const pe_graph_task task = { .encode = encode, .spoil = spoil };
     pe_warn_directed(r, out);
     return pe_each_graph(r, out, &task, ctx, err);
 }

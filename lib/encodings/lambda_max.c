@@ -230,8 +230,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     if ((st = pe_graph_store(pe_tensor(j->out, "lambda_max"), j->graph, &top.value, 1, &j->pace, err)))
         goto done;
     ((double *)pe_tensor(j->out, "residuals")->data)[j->graph] = top.residual;
-    if (!j->request->graph->batched)
-        pe_warn_zero_edges(j->out, s.csr.zero_edges);
+    j->zero_edges = s.csr.zero_edges;
 done:
     free(colour);
     free(queue);
@@ -248,7 +247,7 @@ static posenc_status spoil(pe_graph_job *j, void *self)
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    const pe_graph_task task = { encode, spoil, NULL };
+    const pe_graph_task task = { .encode = encode, .spoil = spoil };
     pe_warn_directed(r, out);
     return pe_each_graph(r, out, &task, ctx, err);
 }

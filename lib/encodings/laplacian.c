@@ -447,9 +447,9 @@ done:
 
 /* ---- answers ---- */
 
-/* What the warnings count, in graphs but for the edges. */
+/* What the warnings count, in graphs. */
 typedef struct tally {
-    int64_t zero_edges, cut, partial, trivial, loose;
+    int64_t cut, partial, trivial, loose;
 } tally;
 
 typedef struct answer {
@@ -554,7 +554,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         trivial = trivial && c.count && c.trivial;
         columns_fini(&c);
     }
-    t->zero_edges += s.csr.zero_edges;
+    j->zero_edges = s.csr.zero_edges;
     t->cut += cut;
     t->partial += partial;
     t->loose += loose;
@@ -585,7 +585,6 @@ static void warn(const posenc_request *r, const tally *t, posenc_result *out)
             where)                                                                                                     \
          : "")
     pe_warn_directed(r, out);
-    pe_warn_zero_edges(out, t->zero_edges);
     if (t->trivial)
         pe_warn(out,
                 "only trivial vectors: all %lld columns belong to eigenvalue 0%s; ask for more columns, or skip=all_zero",
@@ -606,9 +605,27 @@ static void warn(const posenc_request *r, const tally *t, posenc_result *out)
 #undef WHERE
 }
 
+static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
+{
+    answer *o = copy;
+    o->count = (tally){ 0 };
+    o->row = malloc((size_t)((const laplacian *)c->request->params)->k * sizeof *o->row);
+    return o->row ? PE_OK : pe_no_memory("memory", err);
+}
+
+static void end(void *copy, void *self)
+{
+    answer *o = copy;
+    tally *t = &((answer *)self)->count;
+    t->cut += o->count.cut;
+    t->partial += o->count.partial;
+    t->trivial += o->count.trivial;
+    t->loose += o->count.loose;
+    free(o->row);
+}
+
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    const laplacian *p = r->params;
     answer o = { .dtype = (posenc_dtype)r->common.dtype,
                  .vectors = pe_tensor(out, "eigenvectors"),
                  .values = pe_tensor(out, "eigenvalues"),
@@ -616,13 +633,11 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                  .determined = pe_tensor(out, "determined"),
                  .cut = pe_tensor(out, "multiplicity_cut"),
                  .ncomponents = pe_tensor(out, "num_components"),
-                 .nzero = pe_tensor(out, "num_zero"),
-                 .row = malloc((size_t)p->k * sizeof *o.row) };
-    const pe_graph_task task = { encode, spoil, &o };
-    if (!o.row)
-        return pe_no_memory("memory", err);
+                 .nzero = pe_tensor(out, "num_zero") };
+    const pe_graph_task task = {
+        .encode = encode, .spoil = spoil, .self = &o, .size = sizeof o, .begin = begin, .end = end
+    };
     posenc_status st = pe_each_graph(r, out, &task, ctx, err);
-    free(o.row);
     if (!st)
         warn(r, &o.count, out);
     return st;

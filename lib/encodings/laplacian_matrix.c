@@ -144,8 +144,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         if (!(st = pe_pace_add(&j->pace, n + 24 * (a.ptr[u + 1] - a.ptr[u]))))
             st = pe_graph_store(matrix, from[j->graph] + i * n, row, n, &j->pace, err);
     }
-    if (!st && !j->request->graph->batched)
-        pe_warn_zero_edges(j->out, a.zero_edges);
+    j->zero_edges = a.zero_edges;
     free(row);
     pe_csr_fini(&a);
     return st;
@@ -162,9 +161,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const posenc_graph *g = r->graph;
     int64_t start = 0;
     int64_t *ptr = g->batched ? pe_tensor(out, "matrix_ptr")->data : NULL;
-    const pe_graph_task task = { encode, spoil, ptr ? ptr : &start };
-    for (int64_t i = 0; ptr && i <= g->ngraphs; i++)
-        ptr[i] = i ? ptr[i - 1] + (g->ptr[i] - g->ptr[i - 1]) * (g->ptr[i] - g->ptr[i - 1]) : 0;
+    const pe_graph_task task = { .encode = encode, .spoil = spoil, .self = ptr ? ptr : &start };
+    if (ptr)
+        pe_square_offsets(g, ptr);
     return pe_each_graph(r, out, &task, ctx, err);
 }
 

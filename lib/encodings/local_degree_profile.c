@@ -64,7 +64,6 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 typedef struct answer {
     posenc_tensor *encoding;
-    int64_t zero_edges;
 } answer;
 
 /* Two passes: sums of whole numbers, then squares of distances from their mean, so that equal degrees have std 0. */
@@ -114,7 +113,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         st = pe_pace_add(&j->pace, 50);
     }
     if (!st)
-        o->zero_edges += c.zero_edges;
+        j->zero_edges = c.zero_edges;
     pe_csr_fini(&c);
     return st;
 }
@@ -126,12 +125,9 @@ static posenc_status spoil(pe_graph_job *j, void *self)
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    answer o = { pe_tensor(out, "encoding"), 0 };
-    const pe_graph_task task = { encode, spoil, &o };
-    posenc_status st = pe_each_graph(r, out, &task, ctx, err);
-    if (!st)
-        pe_warn_zero_edges(out, o.zero_edges);
-    return st;
+    answer o = { pe_tensor(out, "encoding") };
+    const pe_graph_task task = { .encode = encode, .spoil = spoil, .self = &o };
+    return pe_each_graph(r, out, &task, ctx, err);
 }
 
 /* ---- descriptor ---- */

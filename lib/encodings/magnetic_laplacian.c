@@ -357,7 +357,7 @@ typedef struct answer {
     double *row;   /* (k) scratch */
     int64_t first; /* the graph's first node */
     int64_t graph;
-    int64_t zero_edges, ncut, npartial; /* for warnings; the last two count graphs */
+    int64_t ncut, npartial; /* for warnings: graphs */
 } answer;
 
 /* The rows of n nodes: columns, then padding. c NULL: all padding. node NULL: nodes in order. */
@@ -452,7 +452,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         partial = partial || c.partial;
         columns_fini(&c);
     }
-    o->zero_edges += m.csr.zero_edges;
+    j->zero_edges = m.csr.zero_edges;
     o->ncut += cut;
     o->npartial += partial;
 done:
@@ -472,6 +472,22 @@ static posenc_status spoil(pe_graph_job *j, void *self)
     return st ? st : write_rows(p, o, NULL, NULL, j->n, &j->pace, NULL);
 }
 
+static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
+{
+    answer *o = copy;
+    o->ncut = o->npartial = 0;
+    o->row = malloc((size_t)((const magnetic_laplacian *)c->request->params)->k * sizeof *o->row);
+    return o->row ? PE_OK : pe_no_memory("memory", err);
+}
+
+static void end(void *copy, void *self)
+{
+    answer *o = copy, *whole = self;
+    whole->ncut += o->ncut;
+    whole->npartial += o->npartial;
+    free(o->row);
+}
+
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const magnetic_laplacian *p = r->params;
@@ -480,18 +496,15 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                  .values = pe_tensor(out, "eigenvalues"),
                  .residuals = pe_tensor(out, "residuals"),
                  .determined = pe_tensor(out, "determined"),
-                 .cut = pe_tensor(out, "multiplicity_cut"),
-                 .row = malloc((size_t)p->k * sizeof *o.row) };
-    const pe_graph_task task = { encode, spoil, &o };
-    if (!o.row)
-        return pe_no_memory("memory", err);
+                 .cut = pe_tensor(out, "multiplicity_cut") };
+    const pe_graph_task task = {
+        .encode = encode, .spoil = spoil, .self = &o, .size = sizeof o, .begin = begin, .end = end
+    };
     posenc_status st = pe_each_graph(r, out, &task, ctx, err);
-    free(o.row);
     if (st)
         return st;
     if (!r->graph->directed)
         pe_warn(out, "the graph is undirected: all phases are 0 and the vectors are those of the real Laplacian");
-    pe_warn_zero_edges(out, o.zero_edges);
     if (o.ncut)
         pe_warn(out,
                 "k = %lld divides a repeated eigenvalue: the last columns are one choice of basis, see multiplicity_cut",

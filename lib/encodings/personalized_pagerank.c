@@ -315,10 +315,9 @@ typedef struct answer {
     posenc_tensor *scores, *ids, *offsets, *bounds;
     wanted *wanted; /* (sources) by node */
     int64_t *begin; /* (sources + 1) rows: where each begins in scores */
-    int64_t full;   /* where the matrix of the next graph begins */
     best best;
     bool pushed;
-    int64_t terms, zero_edges;
+    int64_t terms;
 } answer;
 
 typedef struct solver {
@@ -677,24 +676,14 @@ static int64_t first_source(const answer *o, int64_t count, int64_t node)
 static solver solver_of(pe_graph_job *j, answer *o, posenc_error *err)
 {
     const pagerank *p = j->request->params;
-    solver s = {
-        .p = p, .o = o, .first = j->first, .n = j->n, .full = o->full, .nrows = j->n, .pace = &j->pace, .err = err
-    };
+    solver s = { .p = p, .o = o, .first = j->first, .n = j->n, .nrows = j->n, .pace = &j->pace, .err = err };
+    if (p->output == FULL && o->offsets)
+        s.full = ((const int64_t *)o->offsets->data)[j->graph];
     if (by_sources(p)) {
         s.from = first_source(o, (int64_t)p->sources.n, j->first);
         s.nrows = first_source(o, (int64_t)p->sources.n, j->first + j->n) - s.from;
     }
     return s;
-}
-
-/* Where the next graph's matrix begins. */
-static void step_over(pe_graph_job *j, answer *o)
-{
-    if (((const pagerank *)j->request->params)->output != FULL)
-        return;
-    o->full += j->n * j->n;
-    if (o->offsets)
-        ((int64_t *)o->offsets->data)[j->graph + 1] = o->full;
 }
 
 static posenc_status dampen(double *value, int64_t n, double by, pe_pace *pace)
@@ -730,10 +719,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         st = dampen(s.walk.out.value, s.walk.arcs, 1 - s.p->alpha, s.pace);
     if (!st && !(st = follow_dead_ends(&s)))
         st = o->pushed ? by_push(&s) : by_series(&s);
-    if (!st) {
-        o->zero_edges += s.walk.zero_edges;
-        step_over(j, o);
-    }
+    j->zero_edges = s.walk.zero_edges;
     free(memory);
     free(s.x);
     free(s.y);
@@ -759,7 +745,6 @@ static posenc_status spoil(pe_graph_job *j, void *self)
         if (!st && o->bounds)
             st = pe_spoil(o->bounds, place, 1, s.pace);
     }
-    step_over(j, o);
     return st;
 }
 
@@ -791,6 +776,20 @@ static posenc_status list_sources(const posenc_request *r, answer *o, posenc_con
     return st;
 }
 
+static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
+{
+    (void)c;
+    best *b = &((answer *)copy)->best;
+    b->of = malloc((size_t)b->k * sizeof *b->of);
+    return b->of ? PE_OK : pe_no_memory("memory", err);
+}
+
+static void end(void *copy, void *self)
+{
+    (void)self;
+    free(((answer *)copy)->best.of);
+}
+
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const pagerank *p = r->params;
@@ -799,21 +798,21 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                  .ids = p->output == TOPK ? pe_tensor(out, "ids") : NULL,
                  .offsets = r->graph->batched && (p->output == FULL || p->output == ROWS) ? pe_tensor(out, "offsets") : NULL,
                  .bounds = pe_given(r, "eps") ? pe_tensor(out, "error_bound") : NULL,
-                 .best = { .of = malloc((size_t)p->k * sizeof(scored)), .k = p->k },
+                 .best = { .k = p->k },
                  .pushed = pe_given(r, "eps"),
                  .terms = terms(p->alpha) };
-    const pe_graph_task task = { encode, spoil, &o };
-    posenc_status st = o.best.of ? list_sources(r, &o, ctx, err) : pe_no_memory("memory", err);
-    if (o.offsets)
-        ((int64_t *)o.offsets->data)[0] = 0;
+    const pe_graph_task task = {
+        .encode = encode, .spoil = spoil, .self = &o, .size = sizeof o, .begin = begin, .end = end
+    };
+    posenc_status st = list_sources(r, &o, ctx, err);
+    if (o.offsets && p->output == FULL)
+        pe_square_offsets(r->graph, o.offsets->data);
     if (!st)
         st = pe_each_graph(r, out, &task, ctx, err);
-    free(o.best.of);
     free(o.wanted);
     free(o.begin);
     if (st)
         return st;
-    pe_warn_zero_edges(out, o.zero_edges);
     if (r->graph->directed && p->normalization == SYM)
         pe_warn(out, "the graph is directed: every arc was taken as an edge, with the larger weight where both exist");
     return PE_OK;

@@ -201,10 +201,10 @@ static void cost(const posenc_request *r, posenc_cost *out)
 typedef struct answer {
     posenc_dtype dtype;
     posenc_tensor *encoding, *error; /* error: NULL but for probes */
-    double *factor, *row;            /* (columns) */
+    double *factor;                  /* (columns) */
+    double *row;                     /* (2 columns) scratch */
     int64_t last;                    /* step */
     int32_t *first, *next;           /* (last + 1), (columns) of each step its columns, as lists that end with -1 */
-    int64_t zero_edges;
 } answer;
 
 typedef struct walker {
@@ -743,8 +743,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         st = estimate(&w);
     else if (!st && p->method == EXACT && !(st = measure(&w)) && !(st = choose(&w, &local)))
         st = local ? walk_locally(&w) : walk_by_panels(&w);
-    if (!st)
-        o->zero_edges += walk.zero_edges;
+    j->zero_edges = walk.zero_edges;
     free(w.share);
     pe_walk_fini(&walk);
     return st;
@@ -757,22 +756,36 @@ static posenc_status spoil(pe_graph_job *j, void *self)
     return st || !o->error ? st : pe_spoil(o->error, j->first, j->n, &j->pace);
 }
 
+static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
+{
+    answer *o = copy;
+    o->row = malloc(2 * (size_t)columns(c->request->params) * sizeof *o->row);
+    return o->row ? PE_OK : pe_no_memory("memory", err);
+}
+
+static void end(void *copy, void *self)
+{
+    (void)self;
+    free(((answer *)copy)->row);
+}
+
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const random_walk *p = r->params;
     const size_t k = (size_t)columns(p);
     const int64_t last = last_step(p);
-    double *memory = malloc(3 * k * sizeof *memory);
+    double *memory = malloc(k * sizeof *memory);
     int32_t *lists = malloc(((size_t)last + 1 + k) * sizeof *lists);
     answer o = { .dtype = (posenc_dtype)r->common.dtype,
                  .encoding = pe_tensor(out, "encoding"),
                  .error = p->method == PROBE ? pe_tensor(out, "standard_error") : NULL,
                  .factor = memory,
-                 .row = memory + k,
                  .last = last,
                  .first = lists,
                  .next = lists + last + 1 };
-    const pe_graph_task task = { encode, spoil, &o };
+    const pe_graph_task task = {
+        .encode = encode, .spoil = spoil, .self = &o, .size = sizeof o, .begin = begin, .end = end
+    };
     if (!memory || !lists) {
         free(memory);
         free(lists);
@@ -789,8 +802,6 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     posenc_status st = pe_each_graph(r, out, &task, ctx, err);
     free(memory);
     free(lists);
-    if (!st)
-        pe_warn_zero_edges(out, o.zero_edges);
     return st;
 }
 

@@ -199,7 +199,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
 typedef struct answer {
     posenc_tensor *distances, *predecessors; /* predecessors: NULL without return_paths */
     int64_t *offsets;                        /* NULL but for a batch of whole matrices */
-    int64_t equal, zero_edges;               /* for warnings */
+    int64_t equal;                           /* for a warning */
 } answer;
 
 typedef struct work {
@@ -392,7 +392,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     }
     if (!st && w.lengths && w.whole && !j->request->graph->directed)
         st = mirror(&w);
-    o->zero_edges += w.csr.zero_edges;
+    j->zero_edges = w.csr.zero_edges;
     if (st) /* nothing of a graph without numbers is counted */
         *o = before;
     work_fini(&w);
@@ -407,6 +407,15 @@ static posenc_status spoil(pe_graph_job *j, void *self)
     return st || !o->predecessors ? st : pe_spoil(o->predecessors, first, n, &j->pace);
 }
 
+static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
+{
+    (void)c, (void)err;
+    ((answer *)copy)->equal = 0;
+    return PE_OK;
+}
+
+static void end(void *copy, void *self) { ((answer *)self)->equal += ((answer *)copy)->equal; }
+
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const shortest_path *p = r->params;
@@ -415,14 +424,12 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     answer o = { .distances = pe_tensor(out, "distances"),
                  .predecessors = p->return_paths ? pe_tensor(out, "predecessors") : NULL,
                  .offsets = flat ? pe_tensor(out, "offsets")->data : NULL };
-    for (int64_t i = 0, at = 0; i <= g->ngraphs && flat; i++) {
-        o.offsets[i] = at;
-        at += i < g->ngraphs ? (g->ptr[i + 1] - g->ptr[i]) * (g->ptr[i + 1] - g->ptr[i]) : 0;
-    }
-    const pe_graph_task task = { encode, spoil, &o };
+    if (flat)
+        pe_square_offsets(g, o.offsets);
+    const pe_graph_task task = {
+        .encode = encode, .spoil = spoil, .self = &o, .size = sizeof o, .begin = begin, .end = end
+    };
     const posenc_status st = pe_each_graph(r, out, &task, ctx, err);
-    if (!st)
-        pe_warn_zero_edges(out, o.zero_edges);
     if (!st && o.equal)
         pe_warn(out, "%lld distance%s equal to unreachable = %lld cannot be told from it", (long long)o.equal,
                 o.equal == 1 ? "" : "s", (long long)p->tell.unreachable);

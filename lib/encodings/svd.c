@@ -444,14 +444,14 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
     const posenc_request *r = j->request;
     const svd *p = r->params;
-    int64_t *partial = self, zero_edges = 0;
+    int64_t *partial = self;
     if (!p->padding && j->n < p->k)
         return pe_invalid(err, "k", posenc_text("%lld", (long long)p->k),
                           "at most %lld, the number of nodes, with padding=false", (long long)j->n);
     cover b = { 0 };
     pe_canonical w = { 0 };
     columns c = { 0 };
-    posenc_status st = cover_init(&b, p, r->graph, j->graph, &zero_edges, j->ctx, err);
+    posenc_status st = cover_init(&b, p, r->graph, j->graph, &j->zero_edges, j->ctx, err);
     if (st)
         goto done;
     pe_csr labels = b.csr;
@@ -463,8 +463,6 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     if ((st = write_values(r, &b, &c, j, err)) || (st = write_rows(r, &b, &c, j, err)))
         goto done;
     *partial += c.partial;
-    if (!r->graph->batched)
-        pe_warn_zero_edges(j->out, zero_edges);
 done:
     free(c.memory);
     pe_canonical_fini(&w);
@@ -482,10 +480,21 @@ static posenc_status spoil(pe_graph_job *j, void *self)
     return st;
 }
 
+static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
+{
+    (void)c, (void)err;
+    *(int64_t *)copy = 0;
+    return PE_OK;
+}
+
+static void end(void *copy, void *self) { *(int64_t *)self += *(int64_t *)copy; }
+
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     int64_t partial = 0;
-    const pe_graph_task task = { encode, spoil, &partial };
+    const pe_graph_task task = {
+        .encode = encode, .spoil = spoil, .self = &partial, .size = sizeof partial, .begin = begin, .end = end
+    };
     posenc_status st = pe_each_graph(r, out, &task, ctx, err);
     if (!st && partial)
         pe_warn(out,

@@ -315,7 +315,6 @@ static posenc_status run(colouring *c, int64_t *done)
 
 typedef struct answer {
     posenc_tensor *colors, *hashes, *num_colors, *rounds_done;
-    int64_t zero_edges;
 } answer;
 
 static posenc_status write(const pe_graph_job *j, const answer *o, const colouring *c, pe_pace *pace)
@@ -395,8 +394,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         st = pe_csr_transpose(&out, &in, j->ctx, err);
     if (!st)
         st = colour(j, o, one_way && p->direction == IN ? &in : &out, one_way && p->direction == BOTH ? &in : NULL, err);
-    if (!st)
-        o->zero_edges += out.zero_edges;
+    j->zero_edges = out.zero_edges;
     pe_csr_fini(&out);
     pe_csr_fini(&in);
     return st;
@@ -416,12 +414,11 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 {
     const weisfeiler_lehman *p = r->params;
     answer o = { pe_tensor(out, "colors"), p->naming == CANONICAL ? pe_tensor(out, "hashes") : NULL,
-                 pe_tensor(out, "num_colors"), pe_tensor(out, "rounds_done"), 0 };
-    const pe_graph_task task = { encode, spoil, &o };
+                 pe_tensor(out, "num_colors"), pe_tensor(out, "rounds_done") };
+    const pe_graph_task task = { .encode = encode, .spoil = spoil, .self = &o };
     posenc_status st = pe_each_graph(r, out, &task, ctx, err);
     if (st)
         return st;
-    pe_warn_zero_edges(out, o.zero_edges);
     if (r->graph->directed && p->direction == ANY)
         pe_warn(out, "the graph is directed: every arc was taken as an edge; direction=out, in or both keeps them apart");
     return PE_OK;

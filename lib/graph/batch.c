@@ -1,8 +1,12 @@
-/* batch.c - each graph of a request in turn. */
+/* batch.c - each graph of a request. */
 #include "graph/batch.h"
 
+#include "core/parallel.h"
+
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 posenc_status pe_status_output(const posenc_request *r, posenc_result *out, posenc_error *err)
@@ -36,52 +40,156 @@ posenc_status pe_spoil(posenc_tensor *t, int64_t first, int64_t n, pe_pace *pace
 /* Faults of one graph, which a batch reports in `status`; others stop the request. */
 static bool of_the_graph(posenc_status st) { return st == PE_INVALID || st == PE_LIMIT || st == PE_NO_CONVERGENCE; }
 
-static void say_progress(const posenc_context *ctx, int64_t g, int64_t graphs)
+/* A chunk is some milliseconds of small graphs, or one that is larger. */
+enum { CHUNK_GRAPHS = 512, CHUNK_NODES = 16384, NAMED_FAULTS = 2 };
+
+typedef struct named_fault {
+    int64_t graph;
+    char text[160];
+} named_fault;
+
+typedef struct batch_run {
+    const posenc_request *request;
+    posenc_result *out;
+    const pe_graph_task *task;
+    posenc_context *ctx;
+    int32_t *status;
+    const int64_t *chunk; /* (nchunks + 1) first graphs; NULL: one chunk of all */
+    pthread_mutex_t lock; /* guards all below, and task->end */
+    int64_t done, failed, zero_edges;
+    named_fault fault[NAMED_FAULTS + 1]; /* the lowest, ascending; one place to sort in */
+} batch_run;
+
+static void say_progress(const batch_run *b)
 {
     char sentence[64];
-    if (!ctx || !ctx->progress || g & 255)
+    const posenc_context *ctx = b->ctx;
+    const int64_t graphs = b->request->graph->ngraphs;
+    if (!ctx || !ctx->progress || !b->request->graph->batched)
         return;
-    snprintf(sentence, sizeof sentence, "%lld of %lld graphs", (long long)g, (long long)graphs);
-    ctx->progress(ctx->user, (double)g / (double)graphs, sentence);
+    snprintf(sentence, sizeof sentence, "%lld of %lld graphs", (long long)b->done, (long long)graphs);
+    ctx->progress(ctx->user, (double)b->done / (double)graphs, sentence);
+}
+
+static void note_fault(batch_run *b, int64_t g, const posenc_error *e)
+{
+    pthread_mutex_lock(&b->lock);
+    int64_t i = b->failed < NAMED_FAULTS ? b->failed : NAMED_FAULTS;
+    for (; i > 0 && b->fault[i - 1].graph > g; i--)
+        b->fault[i] = b->fault[i - 1];
+    b->fault[i].graph = g;
+    snprintf(b->fault[i].text, sizeof b->fault[i].text, "%s", e->n ? e->fault[0].allowed : "no numbers, see status");
+    b->failed++;
+    pthread_mutex_unlock(&b->lock);
+}
+
+static posenc_status encode_one(batch_run *b, int64_t g, void *self, int64_t *zero_edges, posenc_error *err)
+{
+    const posenc_graph *graph = b->request->graph;
+    posenc_error local = { 0 };
+    pe_graph_job j = { .request = b->request,
+                       .out = b->out,
+                       .ctx = b->ctx,
+                       .graph = g,
+                       .first = graph->ptr[g],
+                       .n = graph->ptr[g + 1] - graph->ptr[g],
+                       .pace = { .ctx = b->ctx, .left = PE_PACE_STEPS } };
+    posenc_status st = posenc_poll(b->ctx);
+    if (st)
+        return st;
+    st = b->task->encode(&j, self, graph->batched ? &local : err);
+    b->status[g] = st ? posenc_status_http(st) : 0;
+    if (!st)
+        *zero_edges += j.zero_edges;
+    if (st && graph->batched && of_the_graph(st)) {
+        note_fault(b, g, &local); /* nothing of the client's list in it: a result does not depend on its order */
+        return b->task->spoil(&j, self);
+    }
+    if (st && graph->batched && local.n)
+        posenc_fail(err, st, local.fault[0].reason, local.fault[0].field, local.fault[0].value, "%s",
+                    local.fault[0].allowed);
+    return st;
+}
+
+static posenc_status encode_chunk(void *arg, int64_t i, posenc_error *err)
+{
+    batch_run *b = arg;
+    const pe_graph_task *t = b->task;
+    const pe_graph_chunk c = { .request = b->request,
+                               .out = b->out,
+                               .ctx = b->ctx,
+                               .begin = b->chunk ? b->chunk[i] : 0,
+                               .end = b->chunk ? b->chunk[i + 1] : b->request->graph->ngraphs };
+    void *copy = t->size ? malloc(t->size) : NULL;
+    if (t->size && !copy)
+        return pe_no_memory("memory", err);
+    if (t->size)
+        memcpy(copy, t->self, t->size);
+    posenc_status st = t->begin ? t->begin(copy, &c, err) : PE_OK;
+    if (st) {
+        free(copy);
+        return st;
+    }
+    int64_t zero_edges = 0;
+    for (int64_t g = c.begin; g < c.end && !st; g++)
+        st = encode_one(b, g, copy ? copy : t->self, &zero_edges, err);
+    pthread_mutex_lock(&b->lock);
+    if (t->end)
+        t->end(copy, t->self);
+    b->zero_edges += zero_edges;
+    b->done += c.end - c.begin;
+    if (!st)
+        say_progress(b);
+    pthread_mutex_unlock(&b->lock);
+    free(copy);
+    return st;
+}
+
+/* First graphs of chunks, and the end; NULL: no memory. */
+static int64_t *cut(const posenc_graph *g, int64_t *nchunks)
+{
+    int64_t *chunk = malloc((size_t)(g->ngraphs + 1) * sizeof *chunk), n = 0;
+    for (int64_t i = 0; chunk && i < g->ngraphs; i++)
+        if (!n || i - chunk[n - 1] >= CHUNK_GRAPHS || g->ptr[i + 1] - g->ptr[chunk[n - 1]] > CHUNK_NODES)
+            chunk[n++] = i;
+    if (chunk)
+        chunk[n] = g->ngraphs;
+    *nchunks = n;
+    return chunk;
 }
 
 posenc_status pe_each_graph(const posenc_request *r, posenc_result *out, const pe_graph_task *t, posenc_context *ctx,
                             posenc_error *err)
 {
-    const posenc_graph *graph = r->graph;
-    int32_t *status = pe_tensor(out, "status")->data;
-    int64_t failed = 0;
-    for (int64_t g = 0; g < graph->ngraphs; g++) {
-        posenc_error local = { 0 };
-        pe_graph_job j = { .request = r,
-                           .out = out,
-                           .ctx = ctx,
-                           .graph = g,
-                           .first = graph->ptr[g],
-                           .n = graph->ptr[g + 1] - graph->ptr[g],
-                           .pace = { .ctx = ctx, .left = PE_PACE_STEPS } };
-        posenc_status st = posenc_poll(ctx);
-        if (st)
-            return st;
-        st = t->encode(&j, t->self, graph->batched ? &local : err);
-        status[g] = st ? posenc_status_http(st) : 0;
-        if (st && graph->batched && of_the_graph(st)) {
-            if ((st = t->spoil(&j, t->self)))
-                return st;
-            if (failed++ < 2) /* nothing of the client's list in it: the bytes of a result do not depend on its order */
-                pe_warn(out, "graph %lld: %s", (long long)g, local.n ? local.fault[0].allowed : "no numbers, see status");
-        } else if (st) {
-            if (graph->batched && local.n)
-                posenc_fail(err, st, local.fault[0].reason, local.fault[0].field, local.fault[0].value, "%s",
-                            local.fault[0].allowed);
-            return st;
-        }
-        if (graph->batched)
-            say_progress(ctx, g, graph->ngraphs);
-    }
-    if (failed)
-        pe_warn(out, "no numbers for %lld of %lld graphs: see status", (long long)failed, (long long)graph->ngraphs);
+    batch_run b = { .request = r,
+                    .out = out,
+                    .task = t,
+                    .ctx = ctx,
+                    .status = pe_tensor(out, "status")->data,
+                    .lock = PTHREAD_MUTEX_INITIALIZER };
+    int64_t *chunk = NULL, nchunks = 1;
+    if (r->graph->batched && !(chunk = cut(r->graph, &nchunks)))
+        return pe_no_memory("memory", err);
+    b.chunk = chunk;
+    posenc_status st = pe_parallel(ctx, nchunks, r->cost.scratch, encode_chunk, &b, err);
+    free(chunk);
+    pthread_mutex_destroy(&b.lock);
+    if (st)
+        return st;
+    for (int64_t i = 0; i < b.failed && i < NAMED_FAULTS; i++)
+        pe_warn(out, "graph %lld: %s", (long long)b.fault[i].graph, b.fault[i].text);
+    if (b.failed)
+        pe_warn(out, "no numbers for %lld of %lld graphs: see status", (long long)b.failed, (long long)r->graph->ngraphs);
+    if (b.zero_edges)
+        pe_warn(out, "%lld edge%s of weight 0 left out", (long long)b.zero_edges, b.zero_edges == 1 ? "" : "s");
     return PE_OK;
+}
+
+void pe_square_offsets(const posenc_graph *g, int64_t *to)
+{
+    to[0] = 0;
+    for (int64_t i = 0; i < g->ngraphs; i++)
+        to[i + 1] = to[i] + (g->ptr[i + 1] - g->ptr[i]) * (g->ptr[i + 1] - g->ptr[i]);
 }
 
 void pe_warn_directed(const posenc_request *r, posenc_result *out)
@@ -89,10 +197,4 @@ void pe_warn_directed(const posenc_request *r, posenc_result *out)
     if (r->graph->directed)
         pe_warn(out,
                 "the graph is directed: every arc was taken as an edge, with the larger weight where both directions exist");
-}
-
-void pe_warn_zero_edges(posenc_result *out, int64_t n)
-{
-    if (n)
-        pe_warn(out, "%lld edge%s of weight 0 left out", (long long)n, n == 1 ? "" : "s");
 }

@@ -1,6 +1,6 @@
 /* batch.h - a request over a graph, or over each graph of a batch: what every graph encoding shares.
  *
- * One graph at a time, in order; each is computed as if it were alone. In a batch a graph that cannot be encoded gets its
+ * Each is computed as if it were alone, in chunks that threads share. In a batch a graph that cannot be encoded gets its
  * reason in the output `status` and voids no other. Pure functions; any thread. */
 #ifndef PE_BATCH_H
 #define PE_BATCH_H
@@ -45,22 +45,41 @@ posenc_status pe_status_output(const posenc_request *r, posenc_result *out, pose
 /* One graph, while it is encoded. */
 typedef struct pe_graph_job {
     const posenc_request *request;
-    posenc_result *out;
+    posenc_result *out; /* its tensors; warnings are for after all graphs */
     posenc_context *ctx;
     int64_t graph, first, n; /* its number, its first node, its nodes */
+    int64_t zero_edges;      /* encode adds edges of weight 0 that were left out: there is a warning of them */
     pe_pace pace;
 } pe_graph_job;
+
+/* Graphs begin .. end - 1, which one thread encodes in order. */
+typedef struct pe_graph_chunk {
+    const posenc_request *request;
+    posenc_result *out;
+    posenc_context *ctx;
+    int64_t begin, end;
+} pe_graph_chunk;
 
 typedef struct pe_graph_task {
     /* Writes what belongs to j's graph. */
     posenc_status (*encode)(pe_graph_job *j, void *self, posenc_error *err);
     /* Writes the same where there are no numbers, as pe_spoil does. */
     posenc_status (*spoil)(pe_graph_job *j, void *self);
-    void *self;
+    void *self;  /* only read, or: */
+    size_t size; /* bytes of *self, when encode writes to it: each chunk then works on a copy */
+    /* Gives a copy memory of its own, does what is done for a whole chunk at once; cleans up itself when it fails. */
+    posenc_status (*begin)(void *copy, const pe_graph_chunk *c, posenc_error *err);
+    /* After the chunk, one at a time, in any order: adds the copy's counts to *self, frees what begin took. */
+    void (*end)(void *copy, void *self);
 } pe_graph_task;
 
+/* Chunks depend on the batch's sizes alone and run on ctx's threads. Warns of graphs that failed and of edges of weight 0.
+ */
 posenc_status pe_each_graph(const posenc_request *r, posenc_result *out, const pe_graph_task *t, posenc_context *ctx,
                             posenc_error *err);
+
+/* Where each graph's n x n matrix begins when they stand one after another: `to` (graphs + 1). */
+void pe_square_offsets(const posenc_graph *g, int64_t *to);
 
 /* What one component or graph may take by its own estimate, once its structure is known [ns on one core]. */
 #define PE_TOO_LONG_NS 1.2e11
@@ -70,9 +89,7 @@ posenc_status pe_check_time(double ns, const char *field, const char *instead, p
 /* Rows first .. first + n - 1 of the first axis: NaN, or -1 of signed integers, 0 of unsigned ones. */
 posenc_status pe_spoil(posenc_tensor *t, int64_t first, int64_t n, pe_pace *pace);
 
-/* What many encodings have to say: that the graph, if it is directed, was symmetrized; that n edges, if any, had weight 0.
- */
+/* That the graph, if it is directed, was symmetrized. */
 void pe_warn_directed(const posenc_request *r, posenc_result *out);
-void pe_warn_zero_edges(posenc_result *out, int64_t n);
 
 #endif

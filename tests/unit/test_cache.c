@@ -224,7 +224,7 @@ static void short_job(void *arg)
 
 START_TEST(long_jobs_leave_a_thread)
 {
-    pe_pool *p = pe_pool_new(2, 6);
+    pe_pool *p = pe_pool_new(1, 6);
     for (int i = 0; i < 4; i++)
         ck_assert(pe_pool_submit(p, true, long_job, NULL));
     for (int i = 0; i < 200 && !atomic_load(&running); i++)
@@ -241,6 +241,77 @@ START_TEST(long_jobs_leave_a_thread)
     pe_pool_free(p); /* runs what is queued */
     ck_assert_int_eq(atomic_load(&ran), 1 + 4 + 3);
     ck_assert_int_eq(atomic_load(&most), 1);
+}
+END_TEST
+
+static atomic_int_fast64_t times[1000];
+static atomic_int inside, widest;
+
+static void leaf(void *arg, int64_t i) { atomic_fetch_add((atomic_int_fast64_t *)arg, i); }
+
+static void once(void *pool, int64_t i)
+{
+    int now = atomic_fetch_add(&inside, 1) + 1, seen = atomic_load(&widest);
+    while (now > seen && !atomic_compare_exchange_weak(&widest, &seen, now))
+        ;
+    atomic_int_fast64_t sum = 0;
+    pe_pool_parallel(pool, 10, leaf, &sum); /* tasks may have tasks */
+    ck_assert_int_eq(sum, 45);
+    usleep(100);
+    atomic_fetch_add(&times[i], 1);
+    atomic_fetch_sub(&inside, 1);
+}
+
+typedef struct shared_loop {
+    pe_pool *pool;
+    atomic_int *left;
+} shared_loop;
+
+static void loop_job(void *arg)
+{
+    const shared_loop *l = arg;
+    pe_pool_parallel(l->pool, 1000, once, l->pool);
+    atomic_fetch_sub(l->left, 1);
+}
+
+START_TEST(a_loop_is_shared)
+{
+    pe_pool *p = pe_pool_new(3, 8);
+    pe_pool_parallel(p, 0, once, p);
+    pe_pool_parallel(p, 1000, once, p);
+    for (int i = 0; i < 1000; i++)
+        ck_assert_int_eq(times[i], 1);
+    ck_assert_int_ge(widest, 2);
+    ck_assert_int_le(widest, 4);
+    atomic_int left = 3;
+    shared_loop l = { p, &left };
+    for (int i = 0; i < 3; i++)
+        ck_assert(pe_pool_submit(p, true, loop_job, &l)); /* several at once, from the pool's own threads */
+    pe_pool_free(p);
+    ck_assert_int_eq(left, 0);
+    for (int i = 0; i < 1000; i++)
+        ck_assert_int_eq(times[i], 4);
+}
+END_TEST
+
+START_TEST(short_jobs_pass_a_loop)
+{
+    pe_pool *p = pe_pool_new(1, 8);
+    atomic_store(&ran, 0);
+    atomic_store(&release, 0);
+    ck_assert(pe_pool_submit(p, true, long_job, NULL)); /* the loop's helpers leave the last thread alone */
+    while (!atomic_load(&running))
+        usleep(1000);
+    atomic_int left = 1;
+    shared_loop l = { p, &left };
+    ck_assert(pe_pool_submit(p, true, loop_job, &l));
+    ck_assert(pe_pool_submit(p, false, short_job, NULL));
+    for (int i = 0; i < 2000 && !atomic_load(&ran); i++)
+        usleep(1000);
+    ck_assert_int_eq(atomic_load(&ran), 1);
+    atomic_store(&release, 1);
+    pe_pool_free(p);
+    ck_assert_int_eq(left, 0);
 }
 END_TEST
 
@@ -264,6 +335,8 @@ Suite *cache_suite(void)
     tcase_add_test(t, scan_resistance);
     tcase_add_test(t, representations);
     tcase_add_test(t, long_jobs_leave_a_thread);
+    tcase_add_test(t, a_loop_is_shared);
+    tcase_add_test(t, short_jobs_pass_a_loop);
     suite_add_tcase(s, t);
     return s;
 }
