@@ -8,7 +8,7 @@
 posenc_status pe_filter_init(pe_filter *f, const pe_laplacian *lap, posenc_error *err)
 {
     *f = (pe_filter){ .lap = lap, .high = lap->bound };
-    for (int i = 0; i < 2; i++)
+    for (size_t i = 0; i < PE_LEN(f->spare); i++)
         if (!(f->spare[i] = pe_panel_new(lap->c->n)))
             return pe_no_memory("memory", err);
     pe_filter_plain(f);
@@ -17,8 +17,8 @@ posenc_status pe_filter_init(pe_filter *f, const pe_laplacian *lap, posenc_error
 
 void pe_filter_fini(pe_filter *f)
 {
-    free(f->spare[0]);
-    free(f->spare[1]);
+    for (size_t i = 0; i < PE_LEN(f->spare); i++)
+        free(f->spare[i]);
     *f = (pe_filter){ 0 };
 }
 
@@ -73,20 +73,19 @@ static double value(const void *self, double theta)
     return (a + b) / 2;
 }
 
-static posenc_status apply(void *self, const double *x, double *y, pe_pace *pace)
+static posenc_status polynomial(pe_filter *f, const double *x, double *y, pe_pace *pace)
 {
-    pe_filter *f = self;
     posenc_status st;
     if (f->degree == 1)
         return pe_laplacian_apply(f->lap, -0.5 / f->high, 2 * f->high, x, 0, NULL, y, pace);
     double c = (f->low + f->high) / 2, h = (f->high - f->low) / 2, first = h / c, sigma = first;
     const double *before = x;
-    double *now = f->spare[0];
+    double *now = f->spare[1];
     if ((st = pe_laplacian_apply(f->lap, -sigma / h, c, x, 0, NULL, now, pace)))
         return st;
     for (int64_t j = 2; j <= f->degree; j++) {
         double next = 1 / (2 / first - sigma);
-        double *to = j == f->degree ? y : now == f->spare[0] ? f->spare[1] : f->spare[0];
+        double *to = j == f->degree ? y : now == f->spare[1] ? f->spare[2] : f->spare[1];
         if ((st = pe_laplacian_apply(f->lap, -2 * next / h, c, now, sigma * next, before, to, pace)))
             return st;
         before = now;
@@ -94,6 +93,21 @@ static posenc_status apply(void *self, const double *x, double *y, pe_pace *pace
         sigma = next;
     }
     return PE_OK;
+}
+
+static posenc_status apply(void *self, int64_t width, double *const *x, double *const *y, pe_pace *pace, posenc_error *err)
+{
+    pe_filter *f = self;
+    const int64_t n = f->lap->c->n;
+    posenc_status st = PE_OK;
+    (void)err;
+    for (int64_t at = 0; at < width && !st; at += PE_WIDTH) {
+        const int64_t many = width - at < PE_WIDTH ? width - at : PE_WIDTH;
+        if (!(st = pe_panel_gather(n, many, x + at, f->spare[0], pace)) &&
+            !(st = polynomial(f, f->spare[0], f->spare[3], pace)))
+            st = pe_panel_scatter(n, many, f->spare[3], y + at, pace);
+    }
+    return st;
 }
 
 pe_operator pe_filter_operator(pe_filter *f)

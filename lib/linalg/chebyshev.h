@@ -14,7 +14,7 @@ typedef struct pe_filter {
     const pe_laplacian *lap;
     double low, high;
     int64_t degree;
-    double *spare[2]; /* panels, owned */
+    double *spare[4]; /* panels, owned */
 } pe_filter;
 
 posenc_status pe_filter_init(pe_filter *f, const pe_laplacian *lap, posenc_error *err);

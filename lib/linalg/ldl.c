@@ -198,58 +198,110 @@ posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err)
     return factor(f, f->rows, 0, DBL_EPSILON, f->entry, f->pivot, pace, err);
 }
 
-PE_CLONES static void forward(const pe_ldl *f, int64_t begin, int64_t end)
-{
-    pe_lanes *s = (pe_lanes *)f->scratch;
-    for (int64_t k = begin; k < end; k++) {
-        pe_lanes x = s[k];
-        for (int64_t q = f->ptr[k]; q < f->end[k]; q++)
-            s[f->row[q]] -= f->entry[q] * x;
+/* Substitution with `width` right sides, rows of scratch. The bodies are the same but for what a row is. */
+#define SUBSTITUTE(name, row_type)                                                     \
+    PE_CLONES static void forward_##name(const pe_ldl *f, int64_t begin, int64_t end)  \
+    {                                                                                  \
+        row_type *s = (row_type *)f->scratch;                                          \
+        for (int64_t k = begin; k < end; k++) {                                        \
+            row_type x = s[k];                                                         \
+            for (int64_t q = f->ptr[k]; q < f->end[k]; q++)                            \
+                s[f->row[q]] -= f->entry[q] * x;                                       \
+        }                                                                              \
+    }                                                                                  \
+    PE_CLONES static void backward_##name(const pe_ldl *f, int64_t begin, int64_t end) \
+    {                                                                                  \
+        row_type *s = (row_type *)f->scratch;                                          \
+        for (int64_t k = end - 1; k >= begin; k--) {                                   \
+            row_type x = s[k] / f->pivot[k], y = ZERO_##name;                          \
+            int64_t q = f->ptr[k], last = f->end[k];                                   \
+            for (; q + 2 <= last; q += 2) {                                            \
+                x -= f->entry[q] * s[f->row[q]];                                       \
+                y += f->entry[q + 1] * s[f->row[q + 1]];                               \
+            }                                                                          \
+            if (q < last)                                                              \
+                x -= f->entry[q] * s[f->row[q]];                                       \
+            s[k] = x - y;                                                              \
+        }                                                                              \
     }
-}
 
-PE_CLONES static void backward(const pe_ldl *f, int64_t begin, int64_t end)
-{
-    pe_lanes *s = (pe_lanes *)f->scratch;
-    for (int64_t k = end - 1; k >= begin; k--) {
-        pe_lanes x = s[k] / f->pivot[k], y = { 0 };
-        int64_t q = f->ptr[k], last = f->end[k];
-        for (; q + 2 <= last; q += 2) {
-            x -= f->entry[q] * s[f->row[q]];
-            y += f->entry[q + 1] * s[f->row[q + 1]];
-        }
-        if (q < last)
-            x -= f->entry[q] * s[f->row[q]];
-        s[k] = x - y;
+typedef double pair __attribute__((vector_size(16), may_alias));
+typedef double four __attribute__((vector_size(32), may_alias));
+#define ZERO_1 0
+#define ZERO_2 \
+    {          \
+        0      \
     }
-}
+#define ZERO_4 ZERO_2
+#define ZERO_8 ZERO_2
+SUBSTITUTE(1, double)
+SUBSTITUTE(2, pair)
+SUBSTITUTE(4, four)
+SUBSTITUTE(8, pe_lanes)
 
-posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace)
+static posenc_status substitute(pe_ldl *f, int64_t width, pe_pace *pace)
 {
+    static const struct {
+        void (*forward)(const pe_ldl *f, int64_t begin, int64_t end),
+            (*backward)(const pe_ldl *f, int64_t begin, int64_t end);
+    } by[] = { { forward_1, backward_1 }, { forward_2, backward_2 }, { forward_4, backward_4 }, { forward_8, backward_8 } };
     enum { STEP = 1 << 15 }; /* entries and rows between two looks at the pace */
+    const int which = width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : 3;
     posenc_status st = PE_OK;
-    for (int64_t k = 0; k < f->rows && !st; k++) {
-        memcpy(f->scratch + k * PE_WIDTH, x + (int64_t)f->order[k] * PE_WIDTH, PE_WIDTH * sizeof(double));
-        st = pe_pace_add(pace, 16);
-    }
     for (int64_t k = 0, end = 0; k < f->rows && !st; k = end) {
         while (end < f->rows && f->ptr[end] - f->ptr[k] + end - k < STEP)
             end++;
-        forward(f, k, end);
+        by[which].forward(f, k, end);
         st = pe_pace_add(pace, 5 * (f->ptr[end] - f->ptr[k] + end - k));
     }
     for (int64_t k = f->rows, end = k; end > 0 && !st; end = k) {
         while (k > 0 && f->ptr[end] - f->ptr[k] + end - k < STEP)
             k--;
-        backward(f, k, end);
+        by[which].backward(f, k, end);
         st = pe_pace_add(pace, 5 * (f->ptr[end] - f->ptr[k] + end - k));
     }
+    return st;
+}
+
+posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    for (int64_t k = 0; k < f->rows && !st; k++) {
+        memcpy(f->scratch + k * PE_WIDTH, x + (int64_t)f->order[k] * PE_WIDTH, PE_WIDTH * sizeof(double));
+        st = pe_pace_add(pace, 16);
+    }
+    if (!st)
+        st = substitute(f, PE_WIDTH, pace);
     for (int64_t k = 0; k < f->rows && !st; k++) {
         memcpy(y + (int64_t)f->order[k] * PE_WIDTH, f->scratch + k * PE_WIDTH, PE_WIDTH * sizeof(double));
         st = pe_pace_add(pace, 16);
     }
     if (f->rows < f->n)
         memset(y + (int64_t)f->order[f->rows] * PE_WIDTH, 0, PE_WIDTH * sizeof(double));
+    return st;
+}
+
+posenc_status pe_ldl_solve_columns(pe_ldl *f, int64_t width, double *const *x, double *const *y, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    for (int64_t at = 0, many; at < width && !st; at += many) {
+        const int64_t left = width - at;
+        many = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        for (int64_t k = 0; k < f->rows && !st; k++) {
+            for (int64_t c = 0; c < many; c++)
+                f->scratch[k * many + c] = x[at + c][f->order[k]];
+            st = pe_pace_add(pace, 4 + 2 * many);
+        }
+        if (!st)
+            st = substitute(f, many, pace);
+        for (int64_t k = 0; k < f->rows && !st; k++) {
+            for (int64_t c = 0; c < many; c++)
+                y[at + c][f->order[k]] = f->scratch[k * many + c];
+            st = pe_pace_add(pace, 4 + 2 * many);
+        }
+        for (int64_t c = 0; c < many && f->rows < f->n; c++)
+            y[at + c][f->order[f->rows]] = 0;
+    }
     return st;
 }
 

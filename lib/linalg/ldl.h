@@ -29,6 +29,8 @@ posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, po
 posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err);
 /* y = G x, panels (n, 8): G inverts the factored part and is 0 at the ground. */
 posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace);
+/* The same for `width` columns. */
+posenc_status pe_ldl_solve_columns(pe_ldl *f, int64_t width, double *const *x, double *const *y, pe_pace *pace);
 /* Eigenvalues of L below sigma, by Sylvester's law of inertia; -1 when a pivot is too small to trust. */
 posenc_status pe_ldl_count_below(pe_ldl *f, double sigma, int64_t *count, pe_pace *pace, posenc_error *err);
 void pe_ldl_fini(pe_ldl *f);

@@ -1,3 +1,4 @@
+#include "core/exact.h"
 #include "core/params.h"
 #include "linalg.h"
 
@@ -6,6 +7,7 @@
 #include "ldl.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +26,8 @@ typedef struct job {
     pe_laplacian lap;
     int64_t want, total; /* pairs wanted; pairs there are */
     int64_t most;        /* pairs that may be returned */
-    int64_t panels;
-    int64_t restarts; /* left */
+    int64_t panels;      /* eight columns of the basis each */
+    int64_t restarts;    /* left */
     double tolerance, relative;
     pe_pace pace;
     posenc_context *ctx;
@@ -158,33 +160,20 @@ static posenc_status refine(job *j, int64_t count, double *a, double *values, do
     posenc_status st = PE_OK;
     const double *kernel = j->c->kernel;
     int64_t n = j->c->n;
-    double *x = pe_panel_new(n), *z = pe_panel_new(n), v[PE_WIDTH], r[PE_WIDTH];
-    if (!x || !z)
-        st = pe_no_memory("memory", j->err);
-    for (int64_t q = 0; q < count && !st; q += PE_WIDTH) {
-        for (int64_t c = 0; c < PE_WIDTH; c++) {
-            double *row = a + (q + c) * n, sum = 0, square = 0;
-            bool used = q + c < count;
-            for (int64_t i = 0; used && kernel && i < n; i++)
-                sum += kernel[i] * row[i];
-            for (int64_t i = 0; used && i < n; i++) {
-                row[i] -= kernel ? sum * kernel[i] : 0;
-                square += row[i] * row[i];
-            }
-            double length = sqrt(square);
-            for (int64_t i = 0; i < n; i++)
-                x[i * PE_WIDTH + c] = used ? row[i] /= length : 0;
+    for (int64_t q = 0; q < count && !st; q++) {
+        double *row = a + q * n, sum = 0, square = 0;
+        for (int64_t i = 0; kernel && i < n; i++)
+            sum += kernel[i] * row[i];
+        for (int64_t i = 0; i < n; i++) {
+            row[i] -= kernel ? sum * kernel[i] : 0;
+            square += row[i] * row[i];
         }
-        if ((st = pe_laplacian_measure(&j->lap, x, z, v, r, &j->pace)))
-            break;
-        for (int64_t c = 0; c < PE_WIDTH && q + c < count; c++) {
-            values[q + c] = v[c];
-            residuals[q + c] = r[c];
-        }
-        st = pe_pace_add(&j->pace, 64 * n);
+        double length = sqrt(square);
+        for (int64_t i = 0; i < n; i++)
+            row[i] /= length;
+        if (!(st = pe_laplacian_measure(&j->lap, 1, &row, &values[q], &residuals[q], &j->pace, j->err)))
+            st = pe_pace_add(&j->pace, 8 * n);
     }
-    free(x);
-    free(z);
     return st;
 }
 
@@ -238,7 +227,11 @@ done:
 
 /* ---- iterative ----------------------------------------------------------------------------------------------- */
 
-static posenc_status invert(void *self, const double *x, double *y, pe_pace *pace) { return pe_ldl_solve(self, x, y, pace); }
+static posenc_status invert(void *self, int64_t width, double *const *x, double *const *y, pe_pace *pace, posenc_error *err)
+{
+    (void)err;
+    return pe_ldl_solve_columns(self, width, x, y, pace);
+}
 
 static double inverse_value(const void *self, double theta)
 {
@@ -303,7 +296,9 @@ static posenc_status run(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, c
     } else {
         pe_operator op = { .self = ldl, .apply = invert, .value = inverse_value, .products = 1 };
         int64_t before = s->restarts;
+        s->width = getenv("BW") ? atoi(getenv(s->nlock > s->skip ? "BW2" : "BW")) : 8;
         st = pe_search_run(s, &op, wish, j->restarts);
+        if (getenv("BW")) fprintf(stderr, "run width %d found %d products %d restarts %d conv %d\n", (int)s->width, (int)s->found, (int)s->products, (int)s->restarts, s->converged);
         j->restarts -= s->restarts - before;
     }
     if (!st && !s->converged)
@@ -320,7 +315,7 @@ static posenc_status prove(job *j, pe_ldl *ldl, const double *v, int64_t count, 
     *proven = false;
     if (!(next - last >= pe_cluster_gap(last)) || next == INFINITY)
         return PE_OK;
-    double sigma = next - 5e-7 * fabs(next);
+    double sigma = next - pe_max(5e-7 * fabs(next), 0.01 * (next - last));
     for (int attempt = 0; attempt < 2; attempt++) {
         int64_t below = -1;
         if (attempt > 0 || sigma < (last + next) / 2)
@@ -346,7 +341,7 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
         int64_t have = s->nlock - s->skip;
         pe_wish wish = { .tolerance = j->tolerance, .relative = j->relative, .bound = -INFINITY };
         if (have < j->want) {
-            int64_t left = j->want - have, all = s->panels / 2 * PE_WIDTH;
+            int64_t left = j->want - have, all = s->most / PE_WIDTH / 2 * PE_WIDTH;
             wish.goal = left < MOST_AT_ONCE ? left : MOST_AT_ONCE;
             wish.goal = wish.goal < all ? wish.goal : all;
             wish.limit = j->most - have < all ? j->most - have : all;
@@ -384,7 +379,7 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
         }
         if (proven)
             break;
-        int64_t all = (s->panels - 3) * PE_WIDTH, room = j->most - count + PE_WIDTH;
+        int64_t all = (s->most / PE_WIDTH - 3) * PE_WIDTH, room = j->most - count + PE_WIDTH;
         wish.bound = capped ? last - 2 * pe_cluster_gap(last) : last + pe_cluster_gap(last);
         wish.limit = capped || room > all ? all : room;
         if ((st = run(j, s, ldl, filter, &wish)))
@@ -395,18 +390,15 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
             break;
         }
     }
+    pe_search_rest(s);
     if ((st = allocate(j, count, out)))
         goto done;
     int64_t n = j->c->n;
     for (int64_t i = 0; i < count && !st; i++) {
         int64_t k = s->skip + order[i];
-        const double *x = s->lock[k / PE_WIDTH] + k % PE_WIDTH;
         out->values[i] = s->value[k];
         out->residuals[i] = s->residual[k];
-        for (int64_t r = 0; r < n && !st; r++) {
-            out->vectors[i * n + r] = x[r * PE_WIDTH];
-            st = pe_pace_add(&j->pace, 8);
-        }
+        st = pe_pace_copy(&j->pace, out->vectors + i * n, s->lock[k], (size_t)n * sizeof(double));
     }
     out->next = next > out->values[count - 1] ? next : out->values[count - 1];
     out->iterations = s->products;
@@ -449,7 +441,7 @@ static double filter_ns(const job *j, const pe_filter *f)
  * as long as it looks cheaper. What is found on the way stays found. */
 static posenc_status compare(job *j, pe_search *s, const pe_ldl *ldl, pe_filter *f, bool *inverting)
 {
-    int64_t goal = j->want < MOST_AT_ONCE ? j->want : MOST_AT_ONCE, all = s->panels / 2 * PE_WIDTH;
+    int64_t goal = j->want < MOST_AT_ONCE ? j->want : MOST_AT_ONCE, all = s->most / PE_WIDTH / 2 * PE_WIDTH;
     goal = goal < all ? goal : all;
     pe_wish wish = { .goal = goal, .limit = goal, .bound = -INFINITY, .tolerance = j->tolerance, .relative = j->relative };
     posenc_status st = place_filter(s, f, &wish);
@@ -510,7 +502,7 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
             inverting = false;
         }
     }
-    if ((st = pe_search_init(&s, &j->lap, j->panels, &j->pace, j->err)))
+    if ((st = pe_search_init(&s, &j->lap, j->panels * PE_WIDTH, &j->pace, j->err)))
         goto done;
     if (!inverting || (solver == PE_SOLVER_AUTO && inversion_ns(j, &ldl) > 2e8 + 4 * probe_ns(j))) {
         if ((st = pe_filter_init(&filter, &j->lap, j->err)))
@@ -549,7 +541,7 @@ posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t ma
     if ((st = pe_laplacian_init(&j.lap, c, &j.pace, err)))
         return st;
     j.tolerance = tol * j.lap.scale;
-    j.relative = tol * 1e-2 > 1e-14 ? tol * 1e-2 : 1e-14;
+    j.relative = tol;
     const bool dense_too = solver == PE_SOLVER_AUTO && c->n <= FALL_BACK && fits(&j, dense_bytes(c->n, c->ptr[c->n]));
     if (solver == PE_SOLVER_DENSE || is_dense(c->n, j.want)) {
         st = solve_dense(&j, out);
