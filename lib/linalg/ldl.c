@@ -183,18 +183,36 @@ done:
     return st;
 }
 
+/* Dense blocks pay where columns are long: there are that many products for each entry. */
+static bool fills_up(const pe_ldl *f) { return f->products > 24 * f->entries; }
+
 posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err)
 {
     posenc_status st = analyze(f, pace, err);
     if (st)
         return st;
     size_t entries = (size_t)f->ptr[f->n] + 1;
-    f->row = malloc(entries * sizeof(int32_t));
+    if (fills_up(f)) {
+        for (int64_t k = 0; k < f->n; k++)
+            f->end[k] = f->ptr[k + 1] - f->ptr[k];
+        if ((st = pe_supernodes_init(&f->blocks, f->lap->c, f->order, f->place, f->parent, f->end, pace, err)))
+            return st;
+        entries = (size_t)f->blocks.panel[f->blocks.count] + 16;
+        free(f->ptr);
+        free(f->end);
+        f->ptr = f->end = NULL;
+    } else {
+        f->row = malloc(entries * sizeof(int32_t));
+    }
+    const size_t scratch = (size_t)(f->n + f->blocks.tallest / PE_WIDTH + 2);
+    f->held = entries;
     f->entry = malloc(entries * sizeof(double));
     f->pivot = malloc((size_t)f->n * sizeof(double));
-    f->scratch = pe_panel_new(f->n);
-    if (!f->row || !f->entry || !f->pivot || !f->scratch)
+    f->scratch = pe_panel_new((int64_t)scratch);
+    if ((!f->row && !f->blocks.count) || !f->entry || !f->pivot || !f->scratch)
         return pe_no_memory("memory", err);
+    if (f->blocks.count)
+        return pe_supernodes_factor(&f->blocks, f->lap, f->order, f->place, 0, DBL_EPSILON, f->entry, f->pivot, pace, err);
     return factor(f, f->rows, 0, DBL_EPSILON, f->entry, f->pivot, pace, err);
 }
 
@@ -248,6 +266,9 @@ static posenc_status substitute(pe_ldl *f, int64_t width, pe_pace *pace)
     enum { STEP = 1 << 15 }; /* entries and rows between two looks at the pace */
     const int which = width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : 3;
     posenc_status st = PE_OK;
+    if (f->blocks.count)
+        return pe_supernodes_solve(&f->blocks, f->entry, f->pivot, f->rows, width, f->scratch, f->scratch + f->n * PE_WIDTH,
+                                   pace);
     for (int64_t k = 0, end = 0; k < f->rows && !st; k = end) {
         while (end < f->rows && f->ptr[end] - f->ptr[k] + end - k < STEP)
             end++;
@@ -308,17 +329,20 @@ posenc_status pe_ldl_solve_columns(pe_ldl *f, int64_t width, double *const *x, d
 posenc_status pe_ldl_count_below(pe_ldl *f, double sigma, int64_t *count, pe_pace *pace, posenc_error *err)
 {
     posenc_status st = PE_OK;
-    double *entry = malloc(((size_t)f->ptr[f->n] + 1) * sizeof(double));
-    double *pivot = malloc((size_t)f->n * sizeof(double));
-    int64_t *end = malloc((size_t)f->n * sizeof(int64_t)), *held = f->end;
-    if (!entry || !pivot || !end) {
+    double *entry = malloc(f->held * sizeof(double)), *pivot = malloc((size_t)f->n * sizeof(double));
+    int64_t *end = f->blocks.count ? NULL : malloc((size_t)f->n * sizeof(int64_t)), *held = f->end;
+    if (!entry || !pivot || (!end && !f->blocks.count)) {
         st = pe_no_memory("memory", err);
         goto done;
     }
-    /* the pattern is shared: the full factor writes the same rows, and those of the ground behind them */
-    f->end = end;
-    st = factor(f, f->n, sigma, 0, entry, pivot, pace, err);
-    f->end = held;
+    if (f->blocks.count) {
+        st = pe_supernodes_factor(&f->blocks, f->lap, f->order, f->place, sigma, 0, entry, pivot, pace, err);
+    } else {
+        /* the pattern is shared: the full factor writes the same rows, and those of the ground behind them */
+        f->end = end;
+        st = factor(f, f->n, sigma, 0, entry, pivot, pace, err);
+        f->end = held;
+    }
     if (st)
         goto done;
     *count = 0;
@@ -348,6 +372,7 @@ void pe_ldl_fini(pe_ldl *f)
     free(f->entry);
     free(f->pivot);
     free(f->scratch);
+    pe_supernodes_fini(&f->blocks);
     *f = (pe_ldl){ 0 };
 }
 

@@ -1,4 +1,5 @@
-/* ldl.h - sparse L D L^T of a component's Laplacian, simplicial, ordered by approximate minimum degree.
+/* ldl.h - sparse L D L^T of a component's Laplacian, ordered by approximate minimum degree; by columns, or
+ * where the factor fills up by supernodes.
  *
  * One vertex, the one of largest degree, is ordered last. Grounded: it is left out, and the factor of the
  * remaining n - 1 rows is positive definite; solving with it and projecting out the kernel is the pseudo-inverse.
@@ -7,7 +8,7 @@
 #ifndef PE_LDL_H
 #define PE_LDL_H
 
-#include "laplacian.h"
+#include "supernodes.h"
 
 typedef struct pe_ldl {
     const pe_laplacian *lap;
@@ -18,8 +19,10 @@ typedef struct pe_ldl {
     int64_t *ptr;             /* (n + 1) columns of L; room for all n rows */
     int64_t *end;             /* (n) of the entries present in each column */
     int32_t *row;             /* (ptr[n]) ascending within a column */
+    size_t held;              /* elements of entry */
     double *entry, *pivot;    /* (ptr[n]), (n) */
     double *scratch;          /* (n, 8) */
+    pe_supernodes blocks;     /* count 0: by columns; else entry holds panels, and row, end are NULL */
     double entries, products; /* estimates by the ordering: of L; multiply-subtract pairs to factor */
 } pe_ldl;
 
