@@ -184,7 +184,7 @@ done:
 }
 
 /* Dense blocks pay where columns are long: there are that many products for each entry. */
-static bool fills_up(const pe_ldl *f) { return f->products > 24 * f->entries; }
+bool pe_ldl_fills_up(const pe_ldl *f) { return f->products > 24 * f->entries; }
 
 posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err)
 {
@@ -192,7 +192,7 @@ posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err)
     if (st)
         return st;
     size_t entries = (size_t)f->ptr[f->n] + 1;
-    if (fills_up(f)) {
+    if (pe_ldl_fills_up(f)) {
         for (int64_t k = 0; k < f->n; k++)
             f->end[k] = f->ptr[k + 1] - f->ptr[k];
         if ((st = pe_supernodes_init(&f->blocks, f->lap->c, f->order, f->place, f->parent, f->end, pace, err)))
@@ -204,7 +204,7 @@ posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err)
     } else {
         f->row = malloc(entries * sizeof(int32_t));
     }
-    const size_t scratch = (size_t)(f->n + f->blocks.tallest / PE_WIDTH + 2);
+    const size_t scratch = (size_t)(f->n + f->blocks.tallest + PE_WIDTH);
     f->held = entries;
     f->entry = malloc(entries * sizeof(double));
     f->pivot = malloc((size_t)f->n * sizeof(double));

@@ -28,6 +28,8 @@ typedef struct pe_ldl {
 
 /* Orders; fills in order, place, entries and products. */
 posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, posenc_error *err);
+/* Whether the factor is made of supernodes. */
+bool pe_ldl_fills_up(const pe_ldl *f);
 /* Counts the columns and factors, grounded when the component has a kernel. */
 posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err);
 /* y = G x, panels (n, 8): G inverts the factored part and is 0 at the ground. */

@@ -376,7 +376,7 @@ typedef struct block { /* of one supernode */
     const double *a, *pivot;
     const int32_t *row;
     double *x, *all; /* its rows of the right side; the right side */
-    double *t;       /* (height + 8) */
+    double *t;       /* (height + 8, width) */
 } block;
 
 /* One right side: a supernode's rows are gathered in t, which is followed by eight that nobody reads (forward) or that are
@@ -441,36 +441,60 @@ PE_CLONES static void backward_one(const block *b)
     memcpy(b->x, t, (size_t)w * sizeof *t);
 }
 
-/* The same for rows of several right sides. */
-#define SUBSTITUTE(name, row_type)                                 \
-    PE_CLONES static void forward_##name(const block *b)           \
-    {                                                              \
-        const int64_t w = b->width, h = b->height, rows = h - w;   \
-        row_type *x = (row_type *)b->x, *all = (row_type *)b->all; \
-        for (int64_t k = 0; k < w; k++)                            \
-            for (int64_t i = k + 1; i < w; i++)                    \
-                x[i] -= b->a[k * h + i] * x[k];                    \
-        for (int64_t i = 0; i < rows; i++) {                       \
-            const double *a = b->a + w + i;                        \
-            row_type s = all[b->row[i]];                           \
-            for (int64_t k = 0; k < w; k++)                        \
-                s -= a[k * h] * x[k];                              \
-            all[b->row[i]] = s;                                    \
-        }                                                          \
-    }                                                              \
-    PE_CLONES static void backward_##name(const block *b)          \
-    {                                                              \
-        const int64_t w = b->width, h = b->height, rows = h - w;   \
-        row_type *x = (row_type *)b->x, *all = (row_type *)b->all; \
-        for (int64_t k = w - 1; k >= 0; k--) {                     \
-            const double *a = b->a + k * h;                        \
-            row_type s = x[k] / b->pivot[k];                       \
-            for (int64_t i = k + 1; i < w; i++)                    \
-                s -= a[i] * x[i];                                  \
-            for (int64_t i = 0; i < rows; i++)                     \
-                s -= a[w + i] * all[b->row[i]];                    \
-            x[k] = s;                                              \
-        }                                                          \
+/* The same for rows of several right sides; t is (height) rows. */
+#define SUBSTITUTE(name, row_type)                                                             \
+    PE_CLONES static void forward_##name(const block *b)                                       \
+    {                                                                                          \
+        const int64_t w = b->width, h = b->height;                                             \
+        row_type *x = (row_type *)b->x, *all = (row_type *)b->all, *t = (row_type *)b->t;      \
+        memcpy(t, x, (size_t)w * sizeof *t);                                                   \
+        memset(t + w, 0, (size_t)(h - w) * sizeof *t);                                         \
+        for (int64_t k = 0; k < w; k += 4) {                                                   \
+            const int64_t many = w - k < 4 ? w - k : 4;                                        \
+            const double *a[4];                                                                \
+            row_type y[4] = { 0 };                                                             \
+            for (int64_t c = 0; c < 4; c++)                                                    \
+                a[c] = b->a + (c < many ? k + c : k) * h;                                      \
+            for (int64_t c = 0; c < many; c++) {                                               \
+                y[c] = t[k + c];                                                               \
+                for (int64_t i = c + 1; i < many; i++)                                         \
+                    t[k + i] -= a[c][k + i] * y[c];                                            \
+            }                                                                                  \
+            for (int64_t i = k + many; i < h; i++)                                             \
+                t[i] -= (a[0][i] * y[0] + a[1][i] * y[1]) + (a[2][i] * y[2] + a[3][i] * y[3]); \
+        }                                                                                      \
+        memcpy(x, t, (size_t)w * sizeof *t);                                                   \
+        for (int64_t i = w; i < h; i++)                                                        \
+            all[b->row[i - w]] += t[i];                                                        \
+    }                                                                                          \
+    PE_CLONES static void backward_##name(const block *b)                                      \
+    {                                                                                          \
+        const int64_t w = b->width, h = b->height;                                             \
+        row_type *x = (row_type *)b->x, *all = (row_type *)b->all, *t = (row_type *)b->t;      \
+        for (int64_t i = 0; i < w; i++)                                                        \
+            t[i] = x[i] / b->pivot[i];                                                         \
+        for (int64_t i = w; i < h; i++)                                                        \
+            t[i] = all[b->row[i - w]];                                                         \
+        for (int64_t k = (w - 1) / 4 * 4; k >= 0; k -= 4) {                                    \
+            const int64_t many = w - k < 4 ? w - k : 4;                                        \
+            const double *a[4];                                                                \
+            row_type s[4] = { 0 };                                                             \
+            for (int64_t c = 0; c < 4; c++)                                                    \
+                a[c] = b->a + (c < many ? k + c : k) * h;                                      \
+            for (int64_t i = k + many; i < h; i++) {                                           \
+                const row_type y = t[i];                                                       \
+                s[0] += a[0][i] * y;                                                           \
+                s[1] += a[1][i] * y;                                                           \
+                s[2] += a[2][i] * y;                                                           \
+                s[3] += a[3][i] * y;                                                           \
+            }                                                                                  \
+            for (int64_t c = many - 1; c >= 0; c--) {                                          \
+                for (int64_t i = c + 1; i < many; i++)                                         \
+                    s[c] += a[c][k + i] * t[k + i];                                            \
+                t[k + c] -= s[c];                                                              \
+            }                                                                                  \
+        }                                                                                      \
+        memcpy(x, t, (size_t)w * sizeof *t);                                                   \
     }
 
 typedef double pair __attribute__((vector_size(16), may_alias));

@@ -34,7 +34,7 @@ posenc_status pe_supernodes_factor(const pe_supernodes *s, const pe_laplacian *l
                                    pe_pace *pace, posenc_error *err);
 
 /* x (n, width) becomes the solution of L D L^T x = x in its first `rows` rows, the others 0; width 1, 2, 4 or 8.
- *   scratch   (tallest + 8) */
+ *   scratch   (tallest + 8, width) aligned to 64 */
 posenc_status pe_supernodes_solve(const pe_supernodes *s, const double *entry, const double *pivot, int64_t rows,
                                   int64_t width, double *x, double *scratch, pe_pace *pace);
 

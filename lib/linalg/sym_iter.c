@@ -7,7 +7,6 @@
 #include "ldl.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -239,6 +238,10 @@ static double inverse_value(const void *self, double theta)
     return theta > 0.5 / f->lap->bound ? 1 / theta : INFINITY;
 }
 
+/* Vectors a step. One needs the fewest products; two share the reading of a factor that is larger than the caches, and show
+ * eigenvalues that symmetry makes double. */
+static int64_t inverse_width(const pe_ldl *f) { return pe_ldl_fills_up(f) ? 2 : 1; }
+
 static int64_t within(int64_t i, int64_t n) { return i < n ? i : n - 1; }
 
 /* Ritz values of plain block Lanczos are upper bounds of the eigenvalues: from them the filter's edge. */
@@ -296,9 +299,8 @@ static posenc_status run(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, c
     } else {
         pe_operator op = { .self = ldl, .apply = invert, .value = inverse_value, .products = 1 };
         int64_t before = s->restarts;
-        s->width = getenv("BW") ? atoi(getenv(s->nlock > s->skip ? "BW2" : "BW")) : 8;
+        s->width = inverse_width(ldl);
         st = pe_search_run(s, &op, wish, j->restarts);
-        if (getenv("BW")) fprintf(stderr, "run width %d found %d products %d restarts %d conv %d\n", (int)s->width, (int)s->found, (int)s->products, (int)s->restarts, s->converged);
         j->restarts -= s->restarts - before;
     }
     if (!st && !s->converged)
@@ -424,17 +426,17 @@ static posenc_status hopeless(job *j, bool *yes)
     return st;
 }
 
-/* Steps of a run, and nanoseconds of what a step takes beside the orthogonalisation, which both solvers share. */
-static double steps(int64_t want) { return 12 + (double)want / 4; }
-
+/* Nanoseconds of a run, beside the orthogonalisation, which both solvers share. */
 static double inversion_ns(const job *j, const pe_ldl *f)
 {
-    return 1.5 * f->products + steps(j->want) * (6 * f->entries + 40 * (double)j->c->n);
+    const double vectors = 24 + 2 * (double)j->want;
+    return (pe_ldl_fills_up(f) ? 0.4 : 1.5) * f->products + vectors * (2.5 * f->entries + 10 * (double)j->c->n);
 }
 
-static double filter_ns(const job *j, const pe_filter *f)
+static double filter_ns(const job *j, double degree)
 {
-    return 2 * steps(j->want) * (double)f->degree * (3 * (double)j->c->ptr[j->c->n] + 8 * (double)j->c->n);
+    const double blocks = 12 + (double)j->want / 4;
+    return 2 * blocks * degree * (3 * (double)j->c->ptr[j->c->n] + 8 * (double)j->c->n);
 }
 
 /* The choice between a costly factor and the filter, whose cost hangs on the spectrum: the filter's edge is refined
@@ -445,7 +447,7 @@ static posenc_status compare(job *j, pe_search *s, const pe_ldl *ldl, pe_filter 
     goal = goal < all ? goal : all;
     pe_wish wish = { .goal = goal, .limit = goal, .bound = -INFINITY, .tolerance = j->tolerance, .relative = j->relative };
     posenc_status st = place_filter(s, f, &wish);
-    while (!st && !s->converged && filter_ns(j, f) < inversion_ns(j, ldl)) {
+    while (!st && !s->converged && filter_ns(j, (double)f->degree) < inversion_ns(j, ldl)) {
         pe_operator op = pe_filter_operator(f);
         if ((st = pe_search_run(s, &op, &wish, 0)) || s->converged)
             break;
@@ -454,7 +456,7 @@ static posenc_status compare(job *j, pe_search *s, const pe_ldl *ldl, pe_filter 
             break;
         pe_filter_set(f, 1.1 * edge);
     }
-    *inverting = filter_ns(j, f) >= inversion_ns(j, ldl);
+    *inverting = filter_ns(j, (double)f->degree) >= inversion_ns(j, ldl);
     return st;
 }
 
@@ -504,7 +506,7 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
     }
     if ((st = pe_search_init(&s, &j->lap, j->panels * PE_WIDTH, &j->pace, j->err)))
         goto done;
-    if (!inverting || (solver == PE_SOLVER_AUTO && inversion_ns(j, &ldl) > 2e8 + 4 * probe_ns(j))) {
+    if (!inverting || (solver == PE_SOLVER_AUTO && inversion_ns(j, &ldl) > 2e8 + 4 * probe_ns(j) + filter_ns(j, 12))) {
         if ((st = pe_filter_init(&filter, &j->lap, j->err)))
             goto done;
     }
