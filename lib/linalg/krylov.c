@@ -24,7 +24,7 @@ void pe_search_rest(pe_search *s)
         free(s->v[p]);
         s->v[p] = NULL;
     }
-    s->warm = false;
+    s->warm = 0;
 }
 
 void pe_search_fini(pe_search *s)
@@ -221,6 +221,7 @@ static posenc_status ritz(pe_search *s, int64_t m, const double *r, double *b)
         b[j] = sqrt(square);
     }
     s->ritz = m;
+    s->spread = b[m - 1];
     return pe_pace_add(s->pace, PE_PACE_STEPS); /* pe_sym_dense has polled at a pace of its own */
 }
 
@@ -259,8 +260,9 @@ static posenc_status settled(pe_search *s, const pe_operator *op, const pe_wish 
     if (*next == INFINITY || (j < wish->goal && !full))
         return PE_OK;
     double edge = j > 0 ? last : wish->bound;
-    bool near = j < wish->limit && *next - edge < 1e-3 * fabs(*next) + 2 * pe_cluster_gap(edge);
-    *yes = b[j] <= (near ? relative : 1e-4) * s->theta[j];
+    const bool near = j < wish->limit && *next - edge < 2 * pe_cluster_gap(edge);
+    /* far enough to be told apart, were it off by ten times its residual */
+    *yes = b[j] <= (near ? relative : 1e-3) * s->theta[j] && (near || op->value(op->self, s->theta[j] + 10 * b[j]) > edge);
     return PE_OK;
 }
 
@@ -281,7 +283,7 @@ static posenc_status ritz_vectors(pe_search *s, int64_t m, int64_t from, int64_t
 /* Measures the `count` dominant Ritz pairs against L and locks those before the first that misses the tolerance.
  * Where theta spans many decades the last pairs carry the rounding of the first; with these locked, the next run
  * is free of it. *locked: how many; s->worst: the largest residual of all. */
-static posenc_status take(pe_search *s, int64_t m, int64_t count, double tolerance, int64_t *locked)
+static posenc_status take(pe_search *s, const pe_operator *op, int64_t m, int64_t count, double tolerance, int64_t *locked)
 {
     posenc_status st = PE_OK;
     double values[PE_WIDTH], residuals[PE_WIDTH], *x[PE_WIDTH] = { NULL };
@@ -299,7 +301,9 @@ static posenc_status take(pe_search *s, int64_t m, int64_t count, double toleran
             break;
         for (int64_t c = 0; c < many && !st; c++) {
             s->worst = residuals[c] > s->worst ? residuals[c] : s->worst;
-            good = good && residuals[c] <= tolerance;
+            const double lambda = op->value(op->self, s->theta[q + c]);
+            s->strange = s->strange || !(fabs(values[c] - lambda) <= 1e-3 * fabs(lambda) + 1e-12 * s->lap->bound);
+            good = good && residuals[c] <= tolerance && !s->strange;
             if (good && !(st = lock_column(s, &x[c], values[c], residuals[c])))
                 ++*locked;
         }
@@ -327,20 +331,20 @@ static posenc_status restart(pe_search *s, int64_t m, int64_t kept)
     return st;
 }
 
-/* A start block for another run: sums of the best Ritz vectors. */
+/* A start block for another run: the best Ritz vectors; where more are sought than a block has, sums of them. */
 static posenc_status leave_start(pe_search *s, int64_t m, int64_t count)
 {
-    const int64_t b = PE_WIDTH;
+    const int64_t b = s->width < PE_WIDTH ? PE_WIDTH : s->width;
     posenc_status st = columns(s, 0, b);
     double *c = calloc((size_t)(m * b), sizeof *c);
     if (!st && !c)
         st = pe_no_memory("memory", s->err);
-    for (int64_t j = 0; j < count && j < m && !st; j++)
+    for (int64_t j = 0; j < (count > b ? count : b) && j < m && !st; j++)
         for (int64_t i = 0; i < m; i++)
             c[i * b + j % b] += s->s[(m - 1 - j) * m + i];
     if (!st)
         st = pe_columns_combine(s->n, s->v, m, c, s->v, b, s->pace, s->err);
-    s->warm = !st;
+    s->warm = st ? 0 : b;
     free(c);
     return st;
 }
@@ -349,9 +353,9 @@ static posenc_status first_block(pe_search *s, uint64_t seed, unsigned *alive)
 {
     posenc_status st = columns(s, 0, s->width);
     double r[PE_MOST_WIDTH * PE_MOST_WIDTH], taken[PE_MOST_WIDTH] = { 0 };
-    for (int64_t c = s->warm ? PE_WIDTH : 0; c < s->width && !st; c++)
+    for (int64_t c = s->warm; c < s->width && !st; c++)
         st = pe_column_random(s->n, s->v[c], seed + (uint64_t)c, s->pace, s->err);
-    s->warm = false;
+    s->warm = 0;
     for (int twice = 0; twice < 2 && !st; twice++)
         st = project(s, s->nlock, 0, 0, s->v, NULL, taken);
     return st ? st : orthonormalize(s, 0, s->v, 1e-8, taken, r, seed + PE_MOST_WIDTH, alive);
@@ -396,7 +400,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
 
     s->found = s->seen = s->ritz = 0;
     s->next = INFINITY;
-    s->converged = false;
+    s->converged = s->strange = false;
     if ((st = lock_kernel(s)))
         goto done;
     b = malloc((size_t)s->most * sizeof(double));
@@ -429,7 +433,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
         s->seen = found;
         if (good) {
             int64_t locked = 0;
-            if ((st = take(s, m, found, wish->tolerance, &locked)))
+            if ((st = take(s, op, m, found, wish->tolerance, &locked)))
                 goto done;
             if (locked > 0 || found == 0) {
                 if (locked < found)
@@ -438,7 +442,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
                 s->converged = true;
                 break;
             }
-            relative = relative > 1e-15 ? relative * 1e-2 : 0;
+            relative = relative > 1e-15 && !s->strange ? relative * 1e-2 : 0;
         }
         check = m + width + m / 16;
         if (!alive || relative < 1e-16)
@@ -459,7 +463,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
     if (!s->converged) {
         const int64_t wanted = wish->goal > 0 ? wish->goal : 1;
         int64_t none;
-        if (restarts > 0 && (st = take(s, m, wanted < s->ritz ? wanted : s->ritz, -1, &none)))
+        if (restarts > 0 && (st = take(s, op, m, wanted < s->ritz ? wanted : s->ritz, -1, &none)))
             goto done;
         st = leave_start(s, m, wanted + PE_WIDTH);
     }

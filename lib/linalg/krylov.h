@@ -46,13 +46,15 @@ typedef struct pe_search {
     double **all;          /* scratch: pointers to locked columns and the basis */
     double *h, *s, *theta; /* (most, most), (most, most), (most) */
     double *c, *part;      /* scratch: coefficients, (columns, width) each */
-    bool warm;             /* the first columns of v are a block to start from */
+    int64_t warm;          /* so many first columns of v are a block to start from */
     /* the outcome of the last run */
     int64_t found; /* pairs it locked; fewer than wished where rounding took the others: run again */
     int64_t seen;  /* wanted pairs as far as could be seen, converged or not */
     int64_t ritz;  /* entries of theta that mean something, dominant first */
     double next;   /* the eigenvalue after those found */
     double worst;  /* largest residual seen when it failed */
+    double spread; /* how far, as a norm, the least dominant Ritz pair is off */
+    bool strange;  /* a pair's quotient is not what its theta says: f is not what it should be */
     bool converged;
     int64_t products, restarts; /* of all runs */
 } pe_search;

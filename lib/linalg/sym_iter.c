@@ -19,6 +19,8 @@ enum {
     COUNT_COST = 128  /* inertia is the proof while factoring takes fewer products per entry of L */
 };
 
+static const double SINGLE_ENOUGH = 3e-7; /* tol from which products may be of float32 */
+
 /* One call of pe_component_pairs. */
 typedef struct job {
     const pe_component *c;
@@ -244,14 +246,40 @@ static int64_t inverse_width(const pe_ldl *f) { return pe_ldl_fills_up(f) ? 2 : 
 
 static int64_t within(int64_t i, int64_t n) { return i < n ? i : n - 1; }
 
-/* Ritz values of plain block Lanczos are upper bounds of the eigenvalues: from them the filter's edge. */
+/* The polynomial, or the line where the spectrum has no low end to speak of. */
+static void set_filter(pe_filter *f, double first, double last, double low)
+{
+    if (low <= 0.6 * f->high) {
+        pe_filter_set(f, first, last, low);
+    } else {
+        f->high = f->lap->bound;
+        pe_filter_plain(f);
+    }
+}
+
+/* The filter's edges from the Ritz values of the last run, which are upper bounds of the eigenvalues. */
+static void move_filter(pe_search *s, pe_filter *f, const pe_operator *op, int64_t sought)
+{
+    const double first = op->value(f, s->theta[0]), last = op->value(f, s->theta[within(sought - 1, s->ritz)]);
+    const double beyond = op->value(f, s->theta[within(sought + BEYOND, s->ritz)]);
+    set_filter(f, first, last, beyond == INFINITY ? 1.5 * f->low : beyond);
+}
+
+/* Plain block Lanczos shows both ends of the spectrum. The largest eigenvalue is no further from the largest Ritz value than
+ * its residual, but by a coincidence that a run with such a filter would notice. */
 static posenc_status place_filter(pe_search *s, pe_filter *f, const pe_wish *wish)
 {
     pe_filter_plain(f);
     pe_operator op = pe_filter_operator(f);
     posenc_status st = pe_search_run(s, &op, wish, 0);
-    if (!st && !s->converged)
-        pe_filter_set(f, 1.1 * op.value(f, s->theta[within(wish->goal + BEYOND, s->ritz)]));
+    if (st || s->converged)
+        return st;
+    const double highest = op.value(f, s->theta[s->ritz - 1]), off = 2 * f->high * s->spread, full = f->high;
+    const double last = op.value(f, s->theta[within(wish->goal - 1, s->ritz)]);
+    const double beyond = op.value(f, s->theta[within(wish->goal + BEYOND, s->ritz)]);
+    const double first = op.value(f, s->theta[0]);
+    f->high = pe_min(full, highest + off + 0.005 * full);
+    set_filter(f, first, last, beyond);
     return st;
 }
 
@@ -260,11 +288,15 @@ static posenc_status place_filter(pe_search *s, pe_filter *f, const pe_wish *wis
 static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_wish *wish)
 {
     posenc_status st;
+    /* float32 for products: their rounding is far below what is asked for */
+    if ((st = pe_filter_single(f, j->relative >= SINGLE_ENOUGH, j->err)))
+        return st;
+    s->width = f->single ? PE_MOST_WIDTH : PE_WIDTH;
     if (wish->goal > 0) {
         if ((st = place_filter(s, f, wish)) || s->converged)
             return st;
     }
-    for (int64_t restarts = 0;; restarts = restarts ? 2 * restarts : 2) {
+    for (int64_t restarts = 0;; restarts = restarts ? 2 * restarts : 1) {
         if (f->degree == PE_MOST_DEGREE)
             return posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "chebyshev",
                                "shift_invert: eigenvalues near %.3g of at most %.3g need too large a polynomial", f->low,
@@ -280,14 +312,15 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
         j->restarts -= s->restarts - before + 1;
         if (j->restarts <= 0)
             return PE_OK;
+        if (s->strange) {
+            if (f->high < f->lap->bound)
+                f->high = f->lap->bound;
+            else if ((st = pe_filter_single(f, false, j->err)))
+                return st;
+        }
         if (f->degree == 1 || s->converged)
             continue;
-        int64_t sought = s->seen > wish->goal ? s->seen : wish->goal;
-        double edge = op.value(f, s->theta[within(sought + BEYOND, s->ritz)]);
-        if (edge < 0.7 * f->low)
-            pe_filter_set(f, 1.1 * edge);
-        else if (s->next == INFINITY)
-            pe_filter_set(f, 1.5 * f->low);
+        move_filter(s, f, &op, s->seen > wish->goal ? s->seen : wish->goal);
     }
 }
 
@@ -451,10 +484,10 @@ static posenc_status compare(job *j, pe_search *s, const pe_ldl *ldl, pe_filter 
         pe_operator op = pe_filter_operator(f);
         if ((st = pe_search_run(s, &op, &wish, 0)) || s->converged)
             break;
-        double edge = op.value(f, s->theta[within(goal + BEYOND, s->ritz)]);
-        if (edge > 0.7 * f->low)
+        const double before = f->low;
+        move_filter(s, f, &op, goal);
+        if (f->low > 0.7 * before)
             break;
-        pe_filter_set(f, 1.1 * edge);
     }
     *inverting = filter_ns(j, (double)f->degree) >= inversion_ns(j, ldl);
     return st;
