@@ -364,12 +364,25 @@ static posenc_status prove(job *j, pe_ldl *ldl, const double *v, int64_t count, 
     return st;
 }
 
+/* Whether one run shows all that there is: a vector that it missed would have to be orthogonal to each of the random vectors
+ * of the block it began with. A block shows as many copies of an eigenvalue as it is wide. */
+static bool wide_enough(const pe_search *s, const double *v, int64_t count)
+{
+    int64_t members = 1, most = 1;
+    for (int64_t i = 1; i < count; i++) {
+        members = v[i] - v[i - 1] < pe_cluster_gap(v[i - 1]) ? members + 1 : 1;
+        most = members > most ? members : most;
+    }
+    return s->width >= PE_WIDTH && most < s->width;
+}
+
 /* Runs until `want` pairs are locked and nothing below the cut can be missing; then the answer. */
 static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, pe_pairs *out)
 {
     posenc_status st = PE_OK;
     int64_t *order = NULL, count = 0;
     double *v = NULL, next = INFINITY;
+    int64_t runs = 0;
     bool counted = filter || ldl->products > COUNT_COST * (ldl->entries + (double)j->c->n);
 
     for (;;) {
@@ -388,6 +401,7 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
                 goto done;
             }
             next = s->next;
+            runs++;
             continue;
         }
         free(order);
@@ -412,7 +426,7 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
                 goto done;
             counted = true;
         }
-        if (proven)
+        if (proven || (filter && runs == 1 && !capped && next > last && wide_enough(s, v, count)))
             break;
         int64_t all = (s->most / PE_WIDTH - 3) * PE_WIDTH, room = j->most - count + PE_WIDTH;
         wish.bound = capped ? last - 2 * pe_cluster_gap(last) : last + pe_cluster_gap(last);
