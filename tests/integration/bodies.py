@@ -22,7 +22,7 @@ def safetensors(tensors):
     head, data = {}, b""
     for name, a in tensors.items():
         a = np.asarray(a)
-        head[name] = {"dtype": {"int64": "I64", "float64": "F64"}[str(a.dtype)], "shape": list(a.shape),
+        head[name] = {"dtype": {"int32": "I32", "int64": "I64", "float64": "F64"}[str(a.dtype)], "shape": list(a.shape),
                       "data_offsets": [len(data), len(data) + a.nbytes]}
         data += a.tobytes()
     text = json.dumps(head).encode()

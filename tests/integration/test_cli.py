@@ -336,7 +336,7 @@ def test_all_faults_at_once():
     ["sinusoidal", "--rows", "3"], ["sinusoidal", "--rows", "a:b"], ["sinusoidal", "--deadline", "0"], ["sinusoidal", "--url", "here"],
     ["sinusoidal", "--input", "x"], ["sinusoidal", "--data", "hex"], ["sinusoidal", "-o", "x.foo"], ["sinusoidal", "--num-nodes", "-1"],
     ["laplacian", "--graph", "/nonexistent"], ["sinusoidal", "word"], ["sinusoidal", "--input", "positions=/nonexistent"],
-    ["sinusoidal", "--data", "flat", "--format", "npy"],
+    ["sinusoidal", "--data", "flat", "--format", "npy"], ["sinusoidal", "--threads", "0"], ["sinusoidal", "--threads", "two"],
 ])
 def test_usage(args, tmp_path):
     run = posenc(*args, cwd=tmp_path)
@@ -472,6 +472,15 @@ def test_places_that_cannot_be_written(tmp_path):
 
 def big(*more):
     return ["sinusoidal", "embedding_dim=1024", "num_positions=400000", "dtype=float64", *more]
+
+
+def test_threads_change_no_byte(tmp_path):
+    rng = np.random.default_rng(8)
+    ptr = np.concatenate([[0], np.cumsum(rng.integers(2, 12, 3000))])     # several chunks
+    edges = np.concatenate([[np.arange(a + 1, b), rng.integers(a, np.arange(a + 1, b))] for a, b in zip(ptr, ptr[1:])], 1)
+    np.savez(tmp_path / "graphs.npz", edge_index=edges, ptr=ptr)
+    bodies = {output("laplacian", "k=4", "--graph", tmp_path / "graphs.npz", "--format", "npz", "--threads", n) for n in (1, 2, 7)}
+    assert len(bodies) == 1
 
 
 def test_deadline_here(tmp_path):
