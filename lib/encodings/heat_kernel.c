@@ -177,7 +177,7 @@ static posenc_status by_pairs(kernel *k, int64_t c, const pe_component *m, posen
     double *factor = malloc((size_t)k->ntimes * sizeof *factor), *at = k->value + k->s.begin[c] * k->ntimes;
     posenc_status st = factor ? PE_OK : pe_no_memory("memory", err);
     if (!st)
-        st = pe_component_pairs(m, m->n, 0, 1e-10, 0, PE_SOLVER_DENSE, &pairs, ctx, err);
+        st = pe_component_pairs(m, m->n, 0, 1e-10, 0, PE_SOLVER_DENSE, false, &pairs, ctx, err);
     for (int64_t i = 0; i < pairs.count && !st; i++) {
         const double *v = pairs.vectors + i * m->n;
         for (int64_t t = 0; t < k->ntimes; t++)

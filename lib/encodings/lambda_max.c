@@ -165,7 +165,7 @@ static posenc_status solve(pe_spectrum *s, int64_t c, largest *top, posenc_conte
     }
     if ((st = mirror(s, m, m->normalized ? 2 : lap.bound * (1 + 1e-9), weight, diagonal, &other)))
         goto done;
-    if ((st = pe_component_pairs(&other, 1, 0, s->o.tol, s->o.max_iter, PE_SOLVER_AUTO, &pairs, ctx, err)))
+    if ((st = pe_component_pairs(&other, 1, 0, s->o.tol, s->o.max_iter, PE_SOLVER_AUTO, false, &pairs, ctx, err)))
         goto done;
     st = pe_laplacian_measure(&lap, 1, &pairs.vectors, &value, &residual, &s->pace, err);
     if (!st && value > top->value)

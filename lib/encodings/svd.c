@@ -243,7 +243,8 @@ static posenc_status solve(cover *b, const svd *p, int64_t k, int64_t want, pose
     }
     const pe_component m = { .n = n, .ptr = ptr, .col = col, .weight = weight, .degree = degree, .diagonal = diagonal };
     if (!st)
-        st = pe_component_pairs(&m, want, pe_spectrum_extra(n), p->tol, p->max_iter, PE_SOLVER_AUTO, &b->pairs[k], ctx, err);
+        st = pe_component_pairs(&m, want, pe_spectrum_extra(n), p->tol, p->max_iter, PE_SOLVER_AUTO, false, &b->pairs[k],
+                                ctx, err);
     free(ptr);
     free(col);
     free(weight);

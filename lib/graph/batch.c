@@ -56,7 +56,7 @@ typedef struct batch_run {
     int32_t *status;
     const int64_t *chunk; /* (nchunks + 1) first graphs; NULL: one chunk of all */
     pthread_mutex_t lock; /* guards all below, and task->end */
-    int64_t done, failed, zero_edges;
+    int64_t done, failed, partial, zero_edges;
     named_fault fault[NAMED_FAULTS + 1]; /* the lowest, ascending; one place to sort in */
 } batch_run;
 
@@ -98,7 +98,12 @@ static posenc_status encode_one(batch_run *b, int64_t g, void *self, int64_t *ze
     if (st)
         return st;
     st = b->task->encode(&j, self, graph->batched ? &local : err);
-    b->status[g] = st ? posenc_status_http(st) : 0;
+    b->status[g] = st ? posenc_status_http(st) : j.partial ? posenc_status_http(PE_DEADLINE) : 0;
+    if (!st && j.partial) {
+        pthread_mutex_lock(&b->lock);
+        b->partial++;
+        pthread_mutex_unlock(&b->lock);
+    }
     if (!st)
         *zero_edges += j.zero_edges;
     if (st && graph->batched && of_the_graph(st)) {
@@ -176,6 +181,7 @@ posenc_status pe_each_graph(const posenc_request *r, posenc_result *out, const p
     pthread_mutex_destroy(&b.lock);
     if (st)
         return st;
+    out->partial = b.partial > 0;
     for (int64_t i = 0; i < b.failed && i < NAMED_FAULTS; i++)
         pe_warn(out, "graph %lld: %s", (long long)b.fault[i].graph, b.fault[i].text);
     if (b.failed)

@@ -36,7 +36,7 @@
     {                                                                                                              \
         "status", "[1] or [G]",                                                                                    \
             "0: ok; otherwise why this graph of a batch has no numbers, as an HTTP status (400: invalid, 422: no " \
-            "convergence)",                                                                                        \
+            "convergence); 504: not all of them (allow_partial)",                                                  \
             "int32"                                                                                                \
     }
 /* For `shape`: that output. */
@@ -49,6 +49,7 @@ typedef struct pe_graph_job {
     posenc_context *ctx;
     int64_t graph, first, n; /* its number, its first node, its nodes */
     int64_t zero_edges;      /* encode adds edges of weight 0 that were left out: there is a warning of them */
+    bool partial;            /* encode says that its numbers are not all: status says 504 */
     pe_pace pace;
 } pe_graph_job;
 

@@ -276,7 +276,7 @@ posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_
     posenc_status st = pe_spectrum_part(s, c, &part, err);
     if (!st)
         st = pe_component_pairs(&part.m, want, pe_spectrum_extra(part.m.n), s->o.tol, s->o.max_iter, s->o.solver,
-                                &s->pairs[c], ctx, err);
+                                s->o.partial, &s->pairs[c], ctx, err);
     pe_part_fini(&part);
     return st;
 }

@@ -349,6 +349,18 @@ static posenc_status leave_start(pe_search *s, int64_t m, int64_t count)
     return st;
 }
 
+/* Locks the first Ritz pairs of m columns as far as they have converged; s->found says how many. `r` is of the last whole
+ * step. Whoever says PE_DEADLINE says it once, so this is not stopped again. */
+static posenc_status salvage(pe_search *s, const pe_operator *op, const pe_wish *wish, int64_t m, const double *r, double *b)
+{
+    int64_t good = 0;
+    posenc_status st = ritz(s, m, r, b);
+    while (!st && good < m && good < wish->limit && b[good] <= wish->relative * s->theta[good] &&
+           op->value(op->self, s->theta[good]) < INFINITY)
+        good++;
+    return st ? st : take(s, op, m, good, wish->tolerance, &s->found);
+}
+
 static posenc_status first_block(pe_search *s, uint64_t seed, unsigned *alive)
 {
     posenc_status st = columns(s, 0, s->width);
@@ -394,7 +406,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
     posenc_status st = PE_OK;
     const int64_t width = s->width, most = s->most / width * width;
     int64_t m = 0, check, done = 0, found = 0, near = 0;
-    double relative = wish->relative, *b = NULL, r[PE_MOST_WIDTH * PE_MOST_WIDTH];
+    double relative = wish->relative, *b = NULL, r[PE_MOST_WIDTH * PE_MOST_WIDTH], whole[PE_MOST_WIDTH * PE_MOST_WIDTH];
     unsigned alive = 0;
     uint64_t seed = (uint64_t)s->nlock * 65536 + 2 * PE_MOST_WIDTH;
 
@@ -423,6 +435,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
             goto done;
         near = m; /* of the next step: this block and the new one */
         m += width;
+        memcpy(whole, r, sizeof whole);
         if (m < check && m < most && alive)
             continue;
         if ((st = ritz(s, m, r, b)))
@@ -454,7 +467,9 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
         const int64_t wanted = found > wish->goal ? found : wish->goal, limit = (most - 3 * width) / width * width;
         int64_t kept = (wanted + wanted / 2 + 2 * PE_WIDTH + width - 1) / width * width;
         kept = kept < limit ? kept : limit;
-        if ((st = restart(s, m, kept)))
+        const int64_t before = m;
+        m = 0; /* the basis is being replaced */
+        if ((st = restart(s, before, kept)))
             goto done;
         m = kept;
         near = 0;
@@ -463,11 +478,17 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
     if (!s->converged) {
         const int64_t wanted = wish->goal > 0 ? wish->goal : 1;
         int64_t none;
-        if (restarts > 0 && (st = take(s, op, m, wanted < s->ritz ? wanted : s->ritz, -1, &none)))
+        if (s->salvage && restarts > 0 && m > 0 && (st = salvage(s, op, wish, m, r, b)))
+            goto done;
+        if (!s->salvage && restarts > 0 && (st = take(s, op, m, wanted < s->ritz ? wanted : s->ritz, -1, &none)))
             goto done;
         st = leave_start(s, m, wanted + PE_WIDTH);
     }
 done:
+    if (st == PE_DEADLINE && s->salvage && m > 0 && b) {
+        const posenc_status other = salvage(s, op, wish, m, whole, b);
+        st = other ? other : st;
+    }
     free(b);
     return st;
 }

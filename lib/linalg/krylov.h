@@ -56,6 +56,7 @@ typedef struct pe_search {
     double spread; /* how far, as a norm, the least dominant Ritz pair is off */
     bool strange;  /* a pair's quotient is not what its theta says: f is not what it should be */
     bool converged;
+    bool salvage;               /* a run that is stopped by PE_DEADLINE or has no restarts left locks what has converged */
     int64_t products, restarts; /* of all runs */
 } pe_search;
 

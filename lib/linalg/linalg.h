@@ -41,6 +41,7 @@ typedef struct pe_pairs {
     double *residuals;  /* (count): ||L v - lambda v||_2 of the unit vector */
     double next;        /* the eigenvalue after the last pair, or INFINITY when all are held */
     int64_t iterations; /* operator applications */
+    bool partial;       /* stopped by its deadline: fewer than were wanted, and not surely the smallest; next is not known */
 } pe_pairs;
 
 /* All eigenpairs of a dense symmetric matrix, ascending (Householder tridiagonalisation, implicit QL).
@@ -58,9 +59,11 @@ static inline double pe_cluster_gap(double lambda) { return 1e-10 * (lambda > 1 
  * next - values[count - 1] may lie within a cluster (the caller says so to the user).
  * Residuals are at most tol * scale, scale = 2 for sym and the largest 2 * degree for none; otherwise
  * PE_NO_CONVERGENCE with the largest residual and the iterations in the error.
- * max_iter bounds the restarts (0: the default). On success the caller owns `out` (pe_pairs_fini). */
+ * max_iter bounds the restarts (0: the default).
+ * `partial`: where ctx says PE_DEADLINE, or the restarts do not suffice, what has converged is the answer. On success the
+ * caller owns `out` (pe_pairs_fini). */
 posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t max_extra, double tol, int64_t max_iter,
-                                 pe_solver solver, pe_pairs *out, posenc_context *ctx, posenc_error *err);
+                                 pe_solver solver, bool partial, pe_pairs *out, posenc_context *ctx, posenc_error *err);
 
 /* Bytes that pe_component_pairs may hold at once, from sizes alone (the shift-invert factor is counted
  * by its symbolic fill and refused when over ctx's memory budget). */

@@ -30,6 +30,7 @@ typedef struct job {
     int64_t panels;      /* eight columns of the basis each */
     int64_t restarts;    /* left */
     double tolerance, relative;
+    bool partial, dense_too; /* dense_too: the dense solver is tried where this does not converge */
     pe_pace pace;
     posenc_context *ctx;
     posenc_error *err;
@@ -96,9 +97,10 @@ static int64_t cut(const job *j, const double *v, int64_t have, bool *capped)
 static posenc_status allocate(const job *j, int64_t count, pe_pairs *out)
 {
     *out = (pe_pairs){ .n = j->c->n, .count = count, .next = INFINITY };
-    out->values = malloc((size_t)count * sizeof(double));
-    out->residuals = malloc((size_t)count * sizeof(double));
-    out->vectors = malloc((size_t)count * (size_t)j->c->n * sizeof(double));
+    const size_t some = count ? (size_t)count : 1;
+    out->values = malloc(some * sizeof(double));
+    out->residuals = malloc(some * sizeof(double));
+    out->vectors = malloc(some * (size_t)j->c->n * sizeof(double));
     return out->values && out->residuals && out->vectors ? PE_OK : pe_no_memory("memory", j->err);
 }
 
@@ -376,6 +378,40 @@ static bool wide_enough(const pe_search *s, const double *v, int64_t count)
     return s->width >= PE_WIDTH && most < s->width;
 }
 
+/* Whether a run that failed leaves an answer: what is locked. */
+static bool settle_for_less(job *j, pe_search *s, posenc_status st)
+{
+    if (!j->partial || (st != PE_DEADLINE && (st != PE_NO_CONVERGENCE || j->dense_too)))
+        return false;
+    if (j->err)
+        *j->err = (posenc_error){ 0 };
+    s->converged = false;
+    return true;
+}
+
+/* The `count` smallest of the locked pairs. */
+static posenc_status hand_over(job *j, pe_search *s, int64_t count, double next, pe_pairs *out)
+{
+    const int64_t n = j->c->n, have = s->nlock - s->skip;
+    pe_search_rest(s);
+    posenc_status st = allocate(j, count, out);
+    int64_t *order = malloc(((size_t)have * 2 + 1) * sizeof *order);
+    if (!st && !order)
+        st = pe_no_memory("memory", j->err);
+    if (!st)
+        sort(have, s->value + s->skip, order, order + have);
+    for (int64_t i = 0; i < count && !st; i++) {
+        const int64_t k = s->skip + order[i];
+        out->values[i] = s->value[k];
+        out->residuals[i] = s->residual[k];
+        st = pe_pace_copy(&j->pace, out->vectors + i * n, s->lock[k], (size_t)n * sizeof(double));
+    }
+    free(order);
+    out->next = count && !(next > out->values[count - 1]) ? out->values[count - 1] : next;
+    out->iterations = s->products;
+    return st;
+}
+
 /* Runs until `want` pairs are locked and nothing below the cut can be missing; then the answer. */
 static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, pe_pairs *out)
 {
@@ -394,7 +430,7 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
             wish.goal = wish.goal < all ? wish.goal : all;
             wish.limit = j->most - have < all ? j->most - have : all;
             if ((st = run(j, s, ldl, filter, &wish)))
-                goto done;
+                goto stopped;
             if (s->found == 0) {
                 st = posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "", "a matrix with %lld eigenpairs",
                                  (long long)j->want);
@@ -423,7 +459,7 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
             break;
         if (!counted && !capped) {
             if ((st = prove(j, ldl, v, count, next, &proven)))
-                goto done;
+                goto stopped;
             counted = true;
         }
         if (proven || (filter && runs == 1 && !capped && next > last && wide_enough(s, v, count)))
@@ -432,25 +468,20 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
         wish.bound = capped ? last - 2 * pe_cluster_gap(last) : last + pe_cluster_gap(last);
         wish.limit = capped || room > all ? all : room;
         if ((st = run(j, s, ldl, filter, &wish)))
-            goto done;
+            goto stopped;
         next = s->next;
         if (s->found == 0) {
             next = next < after ? next : after;
             break;
         }
     }
-    pe_search_rest(s);
-    if ((st = allocate(j, count, out)))
-        goto done;
-    int64_t n = j->c->n;
-    for (int64_t i = 0; i < count && !st; i++) {
-        int64_t k = s->skip + order[i];
-        out->values[i] = s->value[k];
-        out->residuals[i] = s->residual[k];
-        st = pe_pace_copy(&j->pace, out->vectors + i * n, s->lock[k], (size_t)n * sizeof(double));
+    st = hand_over(j, s, count, next, out);
+stopped:
+    if (st && settle_for_less(j, s, st)) {
+        const int64_t have = s->nlock - s->skip;
+        st = hand_over(j, s, have < j->want ? have : j->want, -INFINITY, out);
+        out->partial = true;
     }
-    out->next = next > out->values[count - 1] ? next : out->values[count - 1];
-    out->iterations = s->products;
 done:
     free(order);
     free(v);
@@ -565,6 +596,7 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
         pe_ldl_fini(&ldl);
     else if ((st = pe_ldl_factor(&ldl, &j->pace, j->err)))
         goto done;
+    s.salvage = j->partial;
     st = search(j, &s, inverting ? &ldl : NULL, inverting ? NULL : &filter, out);
 done:
     pe_search_fini(&s);
@@ -574,7 +606,7 @@ done:
 }
 
 posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t max_extra, double tol, int64_t max_iter,
-                                 pe_solver solver, pe_pairs *out, posenc_context *ctx, posenc_error *err)
+                                 pe_solver solver, bool partial, pe_pairs *out, posenc_context *ctx, posenc_error *err)
 {
     posenc_status st = PE_OK;
     job j = { .c = c, .ctx = ctx, .err = err, .pace = { .ctx = ctx, .left = PE_PACE_STEPS } };
@@ -591,11 +623,13 @@ posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t ma
         return st;
     j.tolerance = tol * j.lap.scale;
     j.relative = tol;
+    j.partial = partial;
     const bool dense_too = solver == PE_SOLVER_AUTO && c->n <= FALL_BACK && fits(&j, dense_bytes(c->n, c->ptr[c->n]));
     if (solver == PE_SOLVER_DENSE || is_dense(c->n, j.want)) {
         st = solve_dense(&j, out);
     } else {
         posenc_error first = { 0 };
+        j.dense_too = dense_too;
         if (dense_too)
             j.err = &first;
         st = solve_iterative(&j, solver, out);
@@ -609,6 +643,11 @@ posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t ma
         }
     }
     pe_laplacian_fini(&j.lap);
+    if (st == PE_DEADLINE && partial) { /* before there was anything to find */
+        pe_pairs_fini(out);
+        if (!(st = allocate(&j, 0, out)))
+            *out = (pe_pairs){ out->n, 0, out->values, out->vectors, out->residuals, -INFINITY, 0, true };
+    }
     if (st)
         pe_pairs_fini(out);
     return st;
