@@ -617,10 +617,8 @@ posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t ma
     j.most = max_extra < 0 ? j.want : j.total - j.want < max_extra ? j.total : j.want + max_extra;
     j.panels = basis_panels(j.want);
     j.restarts = max_iter > 0 ? max_iter : RESTARTS;
-    if ((st = posenc_poll(ctx)))
-        return st;
-    if ((st = pe_laplacian_init(&j.lap, c, &j.pace, err)))
-        return st;
+    if ((st = posenc_poll(ctx)) || (st = pe_laplacian_init(&j.lap, c, &j.pace, err)))
+        goto done;
     j.tolerance = tol * j.lap.scale;
     j.relative = tol;
     j.partial = partial;
@@ -642,6 +640,7 @@ posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t ma
             *err = first;
         }
     }
+done:
     pe_laplacian_fini(&j.lap);
     if (st == PE_DEADLINE && partial) { /* before there was anything to find */
         pe_pairs_fini(out);
