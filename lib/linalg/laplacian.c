@@ -172,16 +172,16 @@ static double quotient_rows(const pe_laplacian *l, int64_t begin, int64_t end, c
     double sum = 0;
     for (int64_t i = begin; i < end; i++) {
         const double gi = l->gauge ? l->gauge[i] : 1, own = gi * x[i];
-        double row = l->rest ? l->rest[i] * (x[i] * x[i]) : 0;
+        if (l->rest)
+            sum += l->rest[i] * (x[i] * x[i]);
         for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++) {
             const int64_t j = c->col[p];
             if (j <= i)
                 continue;
             const double w = c->weight ? c->weight[p] : 1, gj = l->gauge ? l->gauge[j] : 1;
             const double d = own - copysign(gj, w) * x[j];
-            row += fabs(w) * (d * d);
+            sum += fabs(w) * (d * d);
         }
-        sum += row;
     }
     return sum;
 }
@@ -191,10 +191,16 @@ static double residual_rows(const pe_laplacian *l, int64_t begin, int64_t end, c
     const pe_component *c = l->c;
     double sum = 0;
     for (int64_t i = begin; i < end; i++) {
-        double s = (l->diagonal[i] - value) * x[i];
-        for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++)
+        double s = l->diagonal[i] * x[i], t = 0;
+        int64_t p = c->ptr[i];
+        for (; p + 2 <= c->ptr[i + 1]; p += 2) {
             s += l->entry[p] * x[c->col[p]];
-        sum += s * s;
+            t += l->entry[p + 1] * x[c->col[p + 1]];
+        }
+        if (p < c->ptr[i + 1])
+            s += l->entry[p] * x[c->col[p]];
+        const double d = s + t - value * x[i];
+        sum += d * d;
     }
     return sum;
 }

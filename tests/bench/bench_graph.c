@@ -1,10 +1,11 @@
 /* bench_graph.c - one request over one large graph: CPU time, memory, residuals, and a hash of the result.
  *
- * usage: bench_graph EDGES.npy NODES ENCODING QUERY      EDGES: (2, m) int32 or int64
+ * usage: bench_graph EDGES.npy NODES ENCODING QUERY [THREADS]      EDGES: (2, m) int32 or int64
  * Prints one JSON object: seconds of this process's CPU from the edge list to the result, of computing alone, bytes of
  * the resident set at its peak less those before, the largest residual, the digest of all outputs; or the error. */
 #include "core/digest.h"
 #include "core/memory.h"
+#include "pool.h"
 #include "posenc.h"
 
 #include <stdio.h>
@@ -49,6 +50,11 @@ static void *read_file(const char *path, size_t *size)
     return bytes;
 }
 
+static void share(void *pool, int64_t n, void (*task)(void *arg, int64_t i), void *arg)
+{
+    pe_pool_parallel(pool, n, task, arg);
+}
+
 int main(int argc, char **argv)
 {
     posenc_error err = { 0 };
@@ -58,9 +64,9 @@ int main(int argc, char **argv)
     size_t size = 0;
     char text[1000];
     posenc_arena *scratch = posenc_arena_new((size_t)1 << 40), *a = posenc_arena_new((size_t)1 << 40);
-    void *bytes = argc == 5 ? read_file(argv[1], &size) : NULL;
+    void *bytes = argc == 5 || argc == 6 ? read_file(argv[1], &size) : NULL;
     if (!bytes || posenc_read_npy(bytes, size, argv[1], &t, scratch, &err) || t.rank != 2 || t.shape[0] != 2) {
-        fprintf(stderr, "usage: bench_graph EDGES.npy NODES ENCODING QUERY, EDGES (2, m) of integers\n");
+        fprintf(stderr, "usage: bench_graph EDGES.npy NODES ENCODING QUERY [THREADS], EDGES (2, m) of integers\n");
         return 2;
     }
     int64_t m = t.shape[1], *edge = malloc((size_t)(2 * m + 1) * sizeof *edge);
@@ -69,6 +75,9 @@ int main(int argc, char **argv)
     free(bytes);
     posenc_arena_free(scratch);
     const posenc_edges edges = { .num_nodes = atoll(argv[2]), .nedges = m, .source = edge, .target = edge + m };
+    const int threads = argc == 6 ? atoi(argv[5]) : 1;
+    pe_pool *pool = pe_pool_new(threads, 16);
+    posenc_context ctx = { .parallel = share, .user = pool, .threads = threads };
     const long before = peak();
     const double begin = cpu();
     if ((st = posenc_request_init(&r, argv[3], a, &err)) || (st = posenc_request_parse(&r, argv[4], &err)) ||
@@ -80,7 +89,7 @@ int main(int argc, char **argv)
             return 2;
     }
     const double middle = cpu(), start = wall();
-    if ((st = posenc_compute(&r, &r.shape, NULL, &err)))
+    if ((st = posenc_compute(&r, &r.shape, &ctx, &err)))
         goto done;
     const double end = cpu(), stop = wall();
     pe_hasher hasher;
@@ -106,6 +115,7 @@ done:
     for (int i = 0; i < r.shape.ntensors; i++)
         free(r.shape.tensor[i].data);
     posenc_arena_free(a);
+    pe_pool_free(pool);
     free(edge);
     return st ? 1 : 0;
 }
