@@ -52,7 +52,7 @@ typedef struct batch_run {
     const posenc_request *request;
     posenc_result *out;
     const pe_graph_task *task;
-    posenc_context *ctx;
+    posenc_context *ctx, quiet; /* quiet: of one graph of a batch */
     int32_t *status;
     const int64_t *chunk; /* (nchunks + 1) first graphs; NULL: one chunk of all */
     pthread_mutex_t lock; /* guards all below, and task->end */
@@ -89,7 +89,7 @@ static posenc_status encode_one(batch_run *b, int64_t g, void *self, int64_t *ze
     posenc_error local = { 0 };
     pe_graph_job j = { .request = b->request,
                        .out = b->out,
-                       .ctx = b->ctx,
+                       .ctx = graph->batched && b->ctx ? &b->quiet : b->ctx,
                        .graph = g,
                        .first = graph->ptr[g],
                        .n = graph->ptr[g + 1] - graph->ptr[g],
@@ -172,6 +172,9 @@ posenc_status pe_each_graph(const posenc_request *r, posenc_result *out, const p
                     .ctx = ctx,
                     .status = pe_tensor(out, "status")->data,
                     .lock = PTHREAD_MUTEX_INITIALIZER };
+    if (ctx)
+        b.quiet = *ctx;
+    b.quiet.progress = NULL;
     int64_t *chunk = NULL, nchunks = 1;
     if (r->graph->batched && !(chunk = cut(r->graph, &nchunks)))
         return pe_no_memory("memory", err);

@@ -45,8 +45,8 @@ posenc_status pe_status_output(const posenc_request *r, posenc_result *out, pose
 /* One graph, while it is encoded. */
 typedef struct pe_graph_job {
     const posenc_request *request;
-    posenc_result *out; /* its tensors; warnings are for after all graphs */
-    posenc_context *ctx;
+    posenc_result *out;      /* its tensors; warnings are for after all graphs */
+    posenc_context *ctx;     /* without progress in a batch: that is told by graphs */
     int64_t graph, first, n; /* its number, its first node, its nodes */
     int64_t zero_edges;      /* encode adds edges of weight 0 that were left out: there is a warning of them */
     bool partial;            /* encode says that its numbers are not all: status says 504 */

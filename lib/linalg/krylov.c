@@ -2,6 +2,7 @@
 #include "core/params.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -266,6 +267,27 @@ static posenc_status settled(pe_search *s, const pe_operator *op, const pe_wish 
     return PE_OK;
 }
 
+/* Pairs that have converged, of those sought in this run and found before, and how far the others are off. */
+static void say_progress(const pe_search *s, const pe_wish *wish, const double *b)
+{
+    enum { LARGE = 1 << 13 }; /* rows: others are done before anybody reads it */
+    const posenc_context *ctx = s->pace->ctx;
+    if (!ctx || !ctx->progress || s->n < LARGE || wish->goal < 1)
+        return;
+    const int64_t before = s->nlock - s->skip, all = before + wish->goal;
+    int64_t good = 0;
+    double worst = 0;
+    for (int64_t j = 0; j < wish->goal && j < s->ritz; j++) {
+        const double off = b[j] / s->theta[j];
+        good += off <= wish->relative;
+        worst = off > worst ? off : worst;
+    }
+    char sentence[96];
+    snprintf(sentence, sizeof sentence, "%lld of %lld eigenvectors, largest relative residual %.1g",
+             (long long)(before + good), (long long)all, worst);
+    ctx->progress(ctx->user, (double)(before + good) / (double)all, sentence);
+}
+
 /* Ritz vectors from .. from + count - 1 (dominant first) of m columns into x. */
 static posenc_status ritz_vectors(pe_search *s, int64_t m, int64_t from, int64_t count, double *const *x)
 {
@@ -444,6 +466,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
         if ((st = settled(s, op, wish, b, relative, !alive, &found, &s->next, &good)))
             goto done;
         s->seen = found;
+        say_progress(s, wish, b);
         if (good) {
             int64_t locked = 0;
             if ((st = take(s, op, m, found, wish->tolerance, &locked)))

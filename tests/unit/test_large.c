@@ -204,6 +204,35 @@ START_TEST(threads_do_not_show)
 }
 END_TEST
 
+typedef struct told {
+    int calls;
+    double last;
+    char sentence[200];
+} told;
+
+static void tell(void *user, double fraction, const char *sentence)
+{
+    told *t = user;
+    t->calls++;
+    t->last = fraction;
+    ck_assert(fraction >= 0 && fraction <= 1);
+    snprintf(t->sentence, sizeof t->sentence, "%s", sentence);
+}
+
+START_TEST(progress_is_told)
+{
+    told t = { 0 };
+    posenc_context ctx = { .progress = tell, .user = &t };
+    list g = square_grid(100);
+    posenc_answer a = encode(&g.e, "k=4&tol=1e-6", &ctx);
+    ck_assert_int_gt(t.calls, 1);
+    ck_assert_double_eq(t.last, 1);
+    ck_assert_msg(strstr(t.sentence, "4 of 4 eigenvectors, largest relative residual"), "%s", t.sentence);
+    posenc_answer_fini(&a);
+    free_list(&g);
+}
+END_TEST
+
 /* ---- deadlines ---- */
 
 static posenc_status late(void *user) { return --*(int *)user < 0 ? PE_DEADLINE : PE_OK; }
@@ -290,6 +319,7 @@ Suite *large_suite(void)
     tcase_add_test(c, copies);
     tcase_add_test(c, cliques_joined);
     tcase_add_loop_test(c, threads_do_not_show, 0, 3);
+    tcase_add_test(c, progress_is_told);
     suite_add_tcase(s, c);
     c = tcase_create("deadlines");
     tcase_set_timeout(c, 120);
