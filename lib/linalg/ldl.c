@@ -204,6 +204,11 @@ posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err)
     } else {
         f->row = malloc(entries * sizeof(int32_t));
     }
+    const uint64_t limit = pace->ctx ? pace->ctx->memory_limit : 0, need = 8 * (uint64_t)entries;
+    if (limit && need > limit)
+        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph",
+                           posenc_text("%llu bytes of factor", (unsigned long long)need).s,
+                           "at most %llu bytes (setting memory), or solver=chebyshev", (unsigned long long)limit);
     const size_t scratch = (size_t)(f->n + f->blocks.tallest + PE_WIDTH);
     f->held = entries;
     f->entry = malloc(entries * sizeof(double));

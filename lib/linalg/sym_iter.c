@@ -56,12 +56,12 @@ static uint64_t dense_bytes(int64_t n, int64_t arcs)
     return 16 * (uint64_t)n * (uint64_t)n + 256 * (uint64_t)n + laplacian_bytes(n, arcs);
 }
 
-/* The basis, the panels kept at a restart, four of scratch, the locked pairs and the answer. */
+/* The basis and the block behind it, the filter's panels and its copy of L, the pairs found and a block on their way. The
+ * answer is made when the basis is gone. */
 static uint64_t search_bytes(int64_t n, int64_t arcs, int64_t want, int64_t panels)
 {
-    uint64_t m = (uint64_t)panels * PE_WIDTH, held = (uint64_t)panels + (uint64_t)panels / 2 + 5;
-    return 64 * (uint64_t)n * held + 16 * (uint64_t)n * ((uint64_t)want + 2 * PE_WIDTH) + 16 * m * m +
-           laplacian_bytes(n, arcs);
+    const uint64_t m = (uint64_t)panels * PE_WIDTH, columns = m + 2 * PE_MOST_WIDTH + (uint64_t)want + 2 * PE_WIDTH;
+    return 8 * (uint64_t)n * columns + 4 * 64 * (uint64_t)n + 4 * (uint64_t)arcs + 16 * m * m + laplacian_bytes(n, arcs);
 }
 
 uint64_t pe_component_bytes(int64_t n, int64_t arcs, int64_t want)
@@ -490,17 +490,58 @@ done:
 
 /* ---- the choice ---------------------------------------------------------------------------------------------- */
 
-/* Ordering a large graph with hubs takes long and ends in a dense factor. */
+/* Breadth-first search from `start`: nodes of the widest level; the last node reached.
+ *   seen, queue   (n) scratch */
+static posenc_status widest_level(job *j, int64_t start, bool *seen, int32_t *queue, int64_t *widest, int64_t *last)
+{
+    const pe_component *c = j->c;
+    posenc_status st = PE_OK;
+    int64_t head = 0, tail = 0;
+    *widest = 0;
+    memset(seen, 0, (size_t)c->n * sizeof *seen);
+    queue[tail++] = (int32_t)start;
+    seen[start] = true;
+    while (head < tail && !st) {
+        const int64_t end = tail;
+        *widest = end - head > *widest ? end - head : *widest;
+        for (; head < end && !st; head++) {
+            const int64_t u = queue[head];
+            for (int64_t p = c->ptr[u]; p < c->ptr[u + 1]; p++)
+                if (!seen[c->col[p]]) {
+                    seen[c->col[p]] = true;
+                    queue[tail++] = c->col[p];
+                }
+            st = pe_pace_add(&j->pace, 4 * (c->ptr[u + 1] - c->ptr[u]) + 4);
+        }
+    }
+    *last = queue[tail - 1];
+    return st;
+}
+
+/* Ordering a large graph that has no narrow place takes long, cannot be interrupted, and ends in a dense factor. Levels of a
+ * breadth-first search cut a graph in two: where even the widest levels are narrow, so are good separators; a quarter of a
+ * wide one is taken for what the best of them leaves. */
 static posenc_status hopeless(job *j, bool *yes)
 {
     const pe_component *c = j->c;
-    int64_t arcs = c->ptr[c->n], limit = 10 * (arcs / c->n);
     posenc_status st = PE_OK;
+    int64_t start = 0, narrow = c->n;
     *yes = false;
-    for (int64_t i = 0; i < c->n && !*yes && !st && c->n > 30000 && arcs > 8 * c->n; i++) {
-        *yes = c->ptr[i + 1] - c->ptr[i] > limit;
-        st = pe_pace_add(&j->pace, 2);
+    if (c->n <= 30000)
+        return PE_OK;
+    bool *seen = malloc((size_t)c->n * sizeof *seen);
+    int32_t *queue = malloc((size_t)c->n * sizeof *queue);
+    if (!seen || !queue)
+        st = pe_no_memory("memory", j->err);
+    for (int turn = 0; turn < 3 && !st; turn++) {
+        int64_t widest;
+        st = widest_level(j, start, seen, queue, &widest, &start);
+        narrow = widest < narrow ? widest : narrow;
     }
+    free(seen);
+    free(queue);
+    const double dense = (double)narrow / 4;
+    *yes = dense * dense * dense / 3 > 5e10;
     return st;
 }
 
