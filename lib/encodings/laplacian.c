@@ -174,8 +174,8 @@ static double solver_ns(const laplacian *p, double n, double m, double k)
         return dense * pe_min(touched / pe_max(n, 1), 1);
     if (n <= 128 || n < 2 * k + 2 * pe_min(k, 64) + 97) /* as pe_component_pairs chooses */
         return dense;
-    double fill = pe_min(pe_max(sqrt(touched / 20000), 1), 2.2) * (m < n ? 1.5 : 1);
-    return pe_min(dense, 8000 * (touched + pe_min(m, 8 * touched)) * fill * (1 + k / 32) + 6.3 * touched * k * k);
+    double each = pe_min(m / pe_max(touched, 1), 8); /* edges: trees are ordered in no time, expanders filtered */
+    return pe_min(dense, 2500 * touched * (1 + each * each / 3) * (0.75 + k / 32) + 6.3 * touched * k * k);
 }
 
 /* A batch costs the sum of its graphs and holds the largest. */
