@@ -45,7 +45,7 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak bench format lint new message docs models clean help deps
+.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak slow bench bench-peers bench-instructions format lint new message docs models clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
@@ -70,9 +70,10 @@ $O/posencd: $O/server/main.o $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS)
 $O/posenc: $(call obj,$(CLI_SRC)) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ -lcurl $(LIB_LIBS)
-# every allocation of the project's own objects goes through tests/unit/alloc.c, which can fail the n-th one
+# every allocation of the project's own objects goes through tests/unit/alloc.c, which can fail the n-th one; pe_simd through
+# tests/unit/simd.c
 $O/unit: $(call obj,$(UNIT_SRC)) $(SERVER_OBJ) $(LIB)
-	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=strndup \
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free,--wrap=strdup,--wrap=strndup,--wrap=pe_simd \
 	    -o $@ $^ -lcheck -lsubunit -lrt $(SERVER_LIBS)
 # the library alone: also for another CPU
 $O/digests $O/encode: $O/%: $O/tests/golden/%.o $(LIB)
@@ -80,8 +81,17 @@ $O/digests $O/encode: $O/%: $O/tests/golden/%.o $(LIB)
 # each target replays its corpus with a plain driver; VARIANT=fuzz links libFuzzer's instead
 $(FUZZ_BIN): $O/%: $O/tests/fuzz/%.o $(if $(filter fuzz,$(VARIANT)),,$O/tests/fuzz/replay.o) $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(filter fuzz,$(VARIANT)),-fsanitize=fuzzer) -o $@ $^ $(SERVER_LIBS)
-$(BENCH_BIN): $O/%: $O/tests/bench/%.o $(SERVER_OBJ) $(LIB)
+$(call obj,$(BENCH_SRC)): CPPFLAGS += -iquote clients/cli
+$(BENCH_BIN): $O/%: $O/tests/bench/%.o $O/clients/cli/crew.o $(SERVER_OBJ) $(LIB)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS)
+
+# the gRPC door's peer, in C++; `make bench` builds it where the compiler, the library and its generator are installed
+CPP_PROTO := $(patsubst proto/%.proto,%,$(filter proto/posenc/%,$(PROTO)))
+$O/grpc_peer: tests/bench/grpc_peer.cc $(PROTO)
+	$(call say,CXX)mkdir -p $O/gen/cpp && protoc --proto_path=proto --cpp_out=$O/gen/cpp --grpc_out=$O/gen/cpp \
+	    --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin) $(CPP_PROTO:%=%.proto) && \
+	    $(CXX) -std=c++17 -O2 -Wall -Wextra -I$O/gen/cpp -o $@ $< $(CPP_PROTO:%=$O/gen/cpp/%.pb.cc) \
+	    $O/gen/cpp/posenc/v1/encoding_service.grpc.pb.cc $$(pkg-config --cflags --libs grpc++ protobuf) -labsl_synchronization
 
 $(call obj,$(SERVER_SRC) $(UNIT_SRC) $(FUZZ_SRC) $(BENCH_SRC)) $(GEN:.c=.o): | $(GEN)      # these speak protobuf
 $O/tests/unit/main.o: $O/gen/suites.h
@@ -157,17 +167,33 @@ fuzz:
 	@tests/tools/deps.sh build test
 	@tests/tools/fuzz.sh $(or $(SECONDS),60)
 
-## soak: load and faults for MINUTES (10) against a sanitized daemon
+## soak: load and faults for MINUTES (10) against a sanitized daemon; then the tests that check has no time for
 soak:
 	@tests/tools/deps.sh build test
 	@$(MAKE) --no-print-directory VARIANT=asan all
 	@tests/tools/sanitized.sh asan /usr/bin/python3 tests/tools/soak.py build/asan/posencd $(or $(MINUTES),10)
+	@$(MAKE) --no-print-directory slow
 
-## bench: benchmark programs, ratios in one run
+## slow: whole collections, and 10^5 nodes with 10^6 edges through every encoding of graphs: an hour or so, prints a table
+slow: all
+	@/usr/bin/python3 -m pytest -q -s -p no:cacheprovider -m slow tests/integration
+
+## bench: every speed goal as a ratio to its peer in the same run, build/bench/goals.{md,json}; ONLY=REGEX QUICK=1 PAIRS=5
 bench: $(BENCH_BIN) $O/posencd
-	@for b in $(BENCH_BIN); do $$b </dev/null || exit 1; done
-	@/usr/bin/python3 tests/bench/families.py
-	@/usr/bin/python3 tests/bench/cancel.py
+	@if pkg-config --exists grpc++ && command -v grpc_cpp_plugin >/dev/null && command -v $(CXX) >/dev/null; then \
+	    $(MAKE) -s --no-print-directory $O/grpc_peer; fi
+	@POSENC_BUILD=$O /usr/bin/python3 tests/bench/goals.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick) $(if $(PAIRS),--pairs $(PAIRS))
+	@$(MAKE) --no-print-directory bench-instructions
+
+## bench-peers: the peers of `make bench` that PyPI has, into a venv under build/ (tests/bench/peers.txt; 5 GB); PYTHON=3.10 to 3.12
+bench-peers:
+	@$(or $(PYTHON),/usr/bin/python3) -m venv --clear build/bench/peers || { \
+	    echo "bench-peers: no venv; apt-get install python3-venv, or name another PYTHON" >&2; exit 1; }
+	build/bench/peers/bin/pip install -q -r tests/bench/peers.txt
+
+## bench-instructions: instructions an element of each kernel, by callgrind, and the ratio to the committed counts
+bench-instructions: $O/encode
+	@/usr/bin/python3 tests/bench/instructions.py
 
 ## format: clang-format over the tree
 format:
@@ -199,7 +225,7 @@ clean:
 
 ## help: this list
 help:
-	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-10s %s\n",$$1,$$2}'
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  make %-18s %s\n",$$1,$$2}'
 
 -include $(shell find $O -name '*.d' 2>/dev/null)
 .SECONDARY:

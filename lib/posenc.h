@@ -309,7 +309,7 @@ struct posenc_request {
     void *params;        /* the encoding's struct */
     posenc_common common;
     const posenc_graph *graph; /* input PE_GRAPH */
-    /* filled in by posenc_resolve: */
+    /* filled in by posenc_resolve; the last three not by posenc_request_check: */
     posenc_result shape; /* tensors with data NULL */
     posenc_cost cost;
     uint64_t size;           /* bytes of all tensors */
@@ -327,6 +327,9 @@ posenc_status posenc_request_parse(posenc_request *r, const char *query, posenc_
 /* Checks everything, fills in what is derived, says shapes, cost, key and digest. After it the request is
  * immutable and may be shared. All faults are reported together. */
 posenc_status posenc_resolve(posenc_request *r, posenc_error *err);
+/* The same but for the name: no key, digest or JSON. For who computes and keeps no result: the digest reads every byte of
+ * tensors and long lists, which may take longer than the computation. */
+posenc_status posenc_request_check(posenc_request *r, posenc_error *err);
 
 /* How a computation is watched, and what it may use. Zeroed storage: never stopped, no progress, no limit, one thread. */
 struct posenc_context {

@@ -189,9 +189,11 @@ static void timer_remove(pe_service *s, pe_call *c)
 static void end_late(pe_service *s, pe_call *c)
 {
     reject(s, "deadline");
-    c->status = posenc_fail(&c->error, PE_DEADLINE, "DEADLINE_EXCEEDED", "request",
-                            posenc_text("%.3f s", (double)(pe_now_ns() - c->begun_ns) * 1e-9).s,
-                            "a later deadline (grpc-timeout, Request-Timeout, setting deadline_ms)");
+    c->status = posenc_fail(
+        &c->error, PE_DEADLINE, "DEADLINE_EXCEEDED", "request",
+        posenc_text("%.3f s", (double)(pe_now_ns() - c->begun_ns) * 1e-9).s,
+        "a later deadline (grpc-timeout, Request-Timeout, setting deadline_ms): one core needs about %.3g s",
+        c->request->r.cost.ns * 1e-9);
     pe_request_unref(c->request);
     c->done(c);
 }

@@ -37,6 +37,18 @@ bool pe_hash(const void *data, size_t size, pe_digest *out)
     return pe_hash_final(&h, out);
 }
 
+bool pe_hash_next(pe_hasher *h, const void *data, size_t size, pe_digest *out)
+{
+    return h->ctx && EVP_DigestInit_ex(h->ctx, NULL, NULL) == 1 && EVP_DigestUpdate(h->ctx, data, size) == 1 &&
+           EVP_DigestFinal_ex(h->ctx, out->byte, NULL) == 1;
+}
+
+void pe_hash_end(pe_hasher *h)
+{
+    EVP_MD_CTX_free(h->ctx);
+    h->ctx = NULL;
+}
+
 void pe_hex(const pe_digest *d, char hex[65])
 {
     for (int i = 0; i < 32; i++) {

@@ -294,14 +294,3 @@ void pe_sincos(const pe_dd *angle, size_t n, double *sine, double *cosine)
 {
     pe_sincos_on(pe_simd(), angle, n, sine, cosine);
 }
-
-pe_path pe_simd(void)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return PE_PATH_AVX512;
-    if (__builtin_cpu_supports("avx2"))
-        return PE_PATH_AVX2;
-#endif
-    return PE_PATH_BASE;
-}

@@ -217,6 +217,26 @@ static bool sort(arc *a, int64_t n)
     return true;
 }
 
+/* A batch that lists its edges graph by graph is sorted graph by graph, within the caches. */
+static bool sort_batch(arc *a, int64_t m, const int64_t *ptr, int64_t ngraphs)
+{
+    int64_t last = 0;
+    for (int64_t i = 0; i < m && ngraphs > 1; i++) {
+        const int64_t g = graph_of(ptr, ngraphs, first(&a[i]), last);
+        if (g < last)
+            return sort(a, m);
+        last = g;
+    }
+    bool ok = true;
+    for (int64_t i = 0, end, g = 0; i < m && ok; i = end) {
+        g = graph_of(ptr, ngraphs, first(&a[i]), g);
+        for (end = i; end < m && first(&a[end]) < ptr[g + 1]; end++)
+            ;
+        ok = sort(a + i, end - i);
+    }
+    return ok;
+}
+
 /* ---- the normal form ---- */
 
 /* Both lists ascend. The smallest place among the arcs that have no arc of equal weight in the other list; -1: none. */
@@ -364,10 +384,10 @@ posenc_status posenc_graph_build(const posenc_edges *e, posenc_arena *arena, con
         a[i].weight = e->weight ? e->weight[i] + 0.0 : 1; /* -0 becomes 0 */
         a[i].place = i;
     }
-    bool ok = sort(a, m), unsorted = false;
+    bool ok = sort_batch(a, m, ptr, ngraphs), unsorted = false;
     if (ok && !e->directed) {
         m = join_listings(a, m, ptr, ngraphs, conflict, &unsorted);
-        ok = !unsorted || sort(a, m);
+        ok = !unsorted || sort_batch(a, m, ptr, ngraphs);
     }
     st = ok ? publish(g, a, m, arena, err) : no_memory(err);
     free(a);

@@ -1,11 +1,19 @@
-/* memory.h - memory for results. */
+/* memory.h - memory for results, and stores around the cache. */
 #ifndef PE_MEMORY_H
 #define PE_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* `size` bytes aligned to 64, on huge pages where they are many: a fresh page costs more than the numbers written to it.
  * Freed by free(). NULL: no memory. Any thread. */
 void *pe_result_memory(size_t size);
+
+/* Whether `size` bytes at `to` are better written around the cache: more than it holds, on an x86-64, in memory that was
+ * touched before. A store into the cache first reads the line. But the first touch of a page has the kernel clear it, which
+ * leaves it in the cache: then stores are better made as usual. The bytes are the same. */
+bool pe_past_cache(const void *to, size_t size);
+/* Such stores are not in order with others: after the last of a thread's, before others may read. */
+void pe_past_cache_end(void);
 
 #endif

@@ -237,12 +237,14 @@ static posenc_status describe(posenc_request *r, posenc_error *err)
     return PE_OK;
 }
 
-posenc_status posenc_resolve(posenc_request *r, posenc_error *err)
+posenc_status posenc_request_check(posenc_request *r, posenc_error *err)
 {
     const posenc_encoding *e = r->encoding;
     posenc_error local = { 0 };
     if (!err)
         err = &local;
+    r->key = r->params_json = NULL;
+    r->digest[0] = 0;
     posenc_finish(&e->table, r->params, err);
     if (r->common.rev && r->common.rev != e->revision)
         posenc_fail(err, PE_NOT_FOUND, "REVISION_GONE", "rev", posenc_text("%lld", (long long)r->common.rev).s,
@@ -264,7 +266,13 @@ posenc_status posenc_resolve(posenc_request *r, posenc_error *err)
     r->size = size;
     if (size)
         e->cost(r, &r->cost);
-    return describe(r, err);
+    return PE_OK;
+}
+
+posenc_status posenc_resolve(posenc_request *r, posenc_error *err)
+{
+    posenc_status st = posenc_request_check(r, err);
+    return st ? st : describe(r, err);
 }
 
 posenc_status posenc_poll(const posenc_context *ctx) { return ctx && ctx->stop ? ctx->stop(ctx->user) : PE_OK; }

@@ -2,6 +2,7 @@
 #include "posenc.h"
 
 #include "core/lanes.h"
+#include "core/narrow.h"
 #include "core/params.h"
 
 #include <math.h>
@@ -93,7 +94,8 @@ PE_BODY void narrow_lanes(const pe_bits *in, int mant, int bias, pe_bits *out)
     *out = r | (nan & (uint64_t)(1 << (mant - 1))) | u >> 63 << 15;
 }
 
-PE_BODY void narrow_body(const double *src, uint16_t *dst, size_t n, int mant, int bias)
+/* Each by the rules above: of NaN, and of numbers below the normal float32, which are rare. */
+PE_BODY void narrow_slow(const double *src, uint16_t *dst, size_t n, int mant, int bias)
 {
     for (size_t i = 0; i < n; i += PE_LANES) {
         const size_t m = n - i < PE_LANES ? n - i : PE_LANES;
@@ -103,6 +105,38 @@ PE_BODY void narrow_body(const double *src, uint16_t *dst, size_t n, int mant, i
         halves h = __builtin_convertvector(r, halves);
         memcpy(dst + i, &h, m * sizeof *dst);
     }
+}
+
+PE_BODY void narrow_body(const double *src, uint16_t *dst, size_t n, int mant, int bias)
+{
+    enum { WIDE = 2 * PE_LANES };
+    pe_words16 rare = { 0 };
+    size_t i = 0;
+    for (; i + WIDE <= n; i += WIDE) {
+        pe_lanes a, b;
+        pe_floats16 f;
+        pe_words16 r;
+        PE_LOAD(a, src + i, PE_LANES);
+        PE_LOAD(b, src + i + PE_LANES, PE_LANES);
+        pe_lanes_odd(&a);
+        pe_lanes_odd(&b);
+        pe_floats16_of(&a, &b, false, &f);
+        const pe_words16 size = (pe_words16)f & 0x7fffffff;
+        rare |= 0x7f800000 - size; /* negative: NaN */
+        rare |= (size - 0x800000) & ~(size - 1);
+        if (mant == 10)
+            pe_float16_of(&f, false, &r);
+        else
+            pe_bfloat16_of(&f, &r);
+        const pe_halves16 h = __builtin_convertvector(r, pe_halves16);
+        memcpy(dst + i, &h, sizeof h);
+    }
+    uint32_t any = 0;
+    for (int l = 0; l < WIDE; l++)
+        any |= rare[l];
+    if (any >> 31)
+        i = 0;
+    narrow_slow(src + i, dst + i, n - i, mant, bias);
 }
 
 PE_BODY void float16_body(const double *src, uint16_t *dst, size_t n) { narrow_body(src, dst, n, 10, 15); }

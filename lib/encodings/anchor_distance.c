@@ -25,6 +25,7 @@
  *
  * Source: You et al. 2019, Position-aware graph neural networks, arXiv:1906.04817, section 4; get_random_anchorset and
  * get_dist_max of the authors' utils.py. */
+#include "core/parallel.h"
 #include "core/random.h"
 #include "graph/batch.h"
 #include "graph/paths.h"
@@ -195,8 +196,9 @@ static void cost(const posenc_request *r, posenc_cost *out)
         const int64_t nodes = g->ptr[i + 1] - g->ptr[i], arcs = 2 * (g->arc_ptr[i + 1] - g->arc_ptr[i]);
         const double n = (double)nodes, m = (double)arcs, sets = (double)set_count(p, nodes);
         out->ns += 1500 + 60 * m + 60 * n + sets * (search * n + 6 * m) + 15 * columns * n + 2 * (double)p->anchors.n;
-        const uint64_t scratch = (uint64_t)arcs * 60 + (uint64_t)nodes * 240 + pe_spread_bytes(nodes) +
-                                 (uint64_t)p->anchors.n * 4 + 4096;
+        const int64_t abreast = columns < PE_WAVE ? (int64_t)columns : PE_WAVE;
+        const uint64_t scratch = (uint64_t)arcs * 60 + pe_wave_bytes(nodes, abreast) + (uint64_t)nodes * 240 +
+                                 pe_spread_bytes(nodes) + (uint64_t)p->anchors.n * 4 + 4096;
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }
@@ -218,6 +220,8 @@ typedef struct work {
     answer *o;
     pe_graph_job *j;
     pe_csr csr, back; /* back: the transpose of a directed graph */
+    pe_csr csr_to;    /* the one of them that is searched from anchors: borrowed */
+    bool lengths;
     pe_spread spread;
     int64_t sets;  /* of this graph */
     int32_t *seed; /* (n, or given anchors) nodes of the set at hand, or of all given sets */
@@ -270,10 +274,8 @@ static posenc_status work_init(work *w, posenc_error *err)
         return st;
     if (g->directed && (st = pe_csr_transpose(&w->csr, &w->back, w->j->ctx, err)))
         return st;
-    bool lengths;
-    if ((st = pe_telling_lengths_in(&p->tell, g, w->j->graph, &lengths, &w->j->pace)))
-        return st;
-    if ((st = pe_spread_init(&w->spread, g->directed ? &w->back : &w->csr, lengths, err)))
+    w->csr_to = g->directed ? w->back : w->csr;
+    if ((st = pe_telling_lengths_in(&p->tell, g, w->j->graph, &w->lengths, &w->j->pace)))
         return st;
     const int64_t sets = set_count(p, n);
     w->sets = p->anchor_mode == RANDOM_SETS || p->anchor_mode == GIVEN || sets < n ? sets : n;
@@ -371,26 +373,111 @@ static posenc_status choose(work *w, int64_t s, const int32_t **set, int64_t *si
 
 /* ---- one graph ---- */
 
+/* Told of distance d to a set whose nearest node is `owner`. */
+static posenc_status write_one(const work *w, int64_t at, double told, double d, int32_t owner, posenc_error *err)
+{
+    posenc_tensor *t = w->o->encoding;
+    const bool dropped = w->p->tell.capped && w->p->tell.drop_beyond && d > w->p->tell.max_dist;
+    if (told > pe_distance_largest(t->dtype))
+        return pe_invalid(err, "dtype", posenc_text("%s", posenc_dtype_name(t->dtype)),
+                          "a type that holds the length %.3g; or max_dist, or transform=inverse", d);
+    ((int64_t *)w->o->argmax->data)[at] = d < 0 || dropped ? -1 : owner;
+    posenc_convert(t->dtype, (char *)t->data + (size_t)at * posenc_dtype_size(t->dtype), &told, 1);
+    return PE_OK;
+}
+
 /* Column s from the search; NULL: no anchors. */
 static posenc_status write_column(const work *w, int64_t s, const pe_spread *from, posenc_error *err)
 {
-    posenc_tensor *t = w->o->encoding;
-    int64_t *argmax = w->o->argmax->data;
-    const size_t size = posenc_dtype_size(t->dtype);
-    const double most = pe_distance_largest(t->dtype);
-    const int64_t fresh = s ? 0
-                            : w->o->columns * (int64_t)(size + sizeof *argmax) / 2; /* the first column touches every page */
+    const size_t size = posenc_dtype_size(w->o->encoding->dtype) + sizeof(int64_t);
+    const int64_t fresh = s ? 0 : w->o->columns * (int64_t)size / 2; /* the first column touches every page */
     posenc_status st = PE_OK;
     for (int64_t v = 0; v < w->j->n && !st; v++) {
-        const int64_t at = (w->j->first + v) * w->o->columns + s;
-        const double d = from ? from->dist[v] : -1, told = pe_tell(&w->p->tell, d);
-        if (told > most)
-            return pe_invalid(err, "dtype", posenc_text("%s", posenc_dtype_name(t->dtype)),
-                              "a type that holds the length %.3g; or max_dist, or transform=inverse", d);
-        const bool dropped = w->p->tell.capped && w->p->tell.drop_beyond && d > w->p->tell.max_dist;
-        argmax[at] = d < 0 || dropped ? -1 : from->owner[v];
-        posenc_convert(t->dtype, (char *)t->data + (size_t)at * size, &told, 1);
-        st = pe_pace_add(&w->j->pace, 48 + fresh);
+        const double d = from ? from->dist[v] : -1;
+        st = write_one(w, (w->j->first + v) * w->o->columns + s, pe_tell(&w->p->tell, d), d, from ? from->owner[v] : -1,
+                       err);
+        if (!st)
+            st = pe_pace_add(&w->j->pace, 48 + fresh);
+    }
+    return st;
+}
+
+/* ---- sets of one node, in steps ---- */
+
+enum { QUEUES = 8, STEPS_TOLD = 64 }; /* sources of one task; distances whose telling is kept */
+
+typedef struct singles {
+    const work *w;
+    const int32_t *seed; /* (sets) */
+    bool abreast;
+    int64_t each; /* sources of one task */
+} singles;
+
+static posenc_status one_block(void *arg, int64_t i, posenc_error *err)
+{
+    const singles *all = arg;
+    const work *w = all->w;
+    const int64_t first = i * all->each, left = w->sets - first, count = left < all->each ? left : all->each;
+    pe_pace pace = { .ctx = w->j->ctx, .left = PE_PACE_STEPS };
+    pe_wave wave = { 0 };
+    double told[STEPS_TOLD];
+    for (int d = 0; d < STEPS_TOLD; d++)
+        told[d] = pe_tell(&w->p->tell, d);
+    posenc_status st = pe_wave_init(&wave, &w->csr_to, (int)count, all->abreast, err);
+    if (!st)
+        st = pe_wave_run(&wave, all->seed + first, (int)count, &pace);
+    for (int64_t v = 0; v < w->j->n && !st; v++) {
+        for (int64_t k = 0; k < count && !st; k++) {
+            const int32_t d = pe_wave_steps(&wave, k, v);
+            st = write_one(w, (w->j->first + v) * w->o->columns + first + k,
+                           d >= 0 && d < STEPS_TOLD ? told[d] : pe_tell(&w->p->tell, d), d, all->seed[first + k], err);
+        }
+        if (!st)
+            st = pe_pace_add(&pace, 40 * count + 100);
+    }
+    pe_wave_fini(&wave);
+    return st;
+}
+
+static posenc_status by_blocks(work *w, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    int32_t *seed = malloc((size_t)(w->sets + 1) * sizeof *seed);
+    singles all = { .w = w, .seed = seed };
+    if (!seed)
+        return pe_no_memory("memory", err);
+    for (int64_t s = 0; s < w->sets && !st; s++) {
+        const int32_t *set;
+        int64_t size;
+        if (!(st = choose(w, s, &set, &size)))
+            seed[s] = set[0];
+    }
+    if (!st)
+        st = pe_wave_abreast(&w->csr_to, seed, w->sets, &all.abreast, &w->j->pace, err);
+    all.each = all.abreast ? PE_WAVE : QUEUES;
+    if (!st)
+        st = pe_parallel(w->j->ctx, (w->sets + all.each - 1) / all.each, pe_wave_bytes(w->j->n, all.each), one_block, &all,
+                         err);
+    free(seed);
+    return st;
+}
+
+/* ---- any sets ---- */
+
+static posenc_status by_sets(work *w, posenc_error *err)
+{
+    posenc_status st = pe_spread_init(&w->spread, &w->csr_to, w->lengths, err);
+    for (int64_t s = 0; s < w->sets && !st; s++) {
+        const int32_t *set = NULL;
+        int64_t size = 0;
+        if ((st = choose(w, s, &set, &size)) || (st = pe_spread_run(&w->spread, set, size, -1, &w->j->pace, err)) ||
+            (st = write_column(w, s, &w->spread, err)))
+            break;
+        for (int64_t v = 0; v < w->j->n && w->near && !st; v++) {
+            const double d = w->spread.dist[v];
+            w->near[v] = v == set[0] ? -1 : d >= 0 && d < w->near[v] ? d : w->near[v];
+            st = pe_pace_add(&w->j->pace, 2);
+        }
     }
     return st;
 }
@@ -400,22 +487,12 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     answer *o = self;
     work w = { .p = j->request->params, .o = o, .j = j };
     posenc_status st = work_init(&w, err);
-    for (int64_t s = 0; s < o->columns && j->n && !st; s++) {
-        const int32_t *set = NULL;
-        int64_t size = 0;
-        if (s >= w.sets) {
-            st = write_column(&w, s, NULL, err);
-            continue;
-        }
-        if ((st = choose(&w, s, &set, &size)) || (st = pe_spread_run(&w.spread, set, size, -1, &j->pace, err)) ||
-            (st = write_column(&w, s, &w.spread, err)))
-            break;
-        for (int64_t v = 0; v < j->n && w.near && !st; v++) {
-            const double d = w.spread.dist[v];
-            w.near[v] = v == set[0] ? -1 : d >= 0 && d < w.near[v] ? d : w.near[v];
-            st = pe_pace_add(&j->pace, 2);
-        }
-    }
+    const int mode = w.p->anchor_mode;
+    const bool single = mode == RANDOM || mode == DEGREE || (mode == GIVEN && !given(w.p, "anchor_ptr"));
+    for (int64_t s = w.sets; s < o->columns && j->n && !st; s++)
+        st = write_column(&w, s, NULL, err);
+    if (!st && j->n)
+        st = single && !w.lengths ? by_blocks(&w, err) : by_sets(&w, err);
     j->zero_edges = w.csr.zero_edges;
     work_fini(&w);
     return st;

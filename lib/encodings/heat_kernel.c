@@ -11,11 +11,19 @@
  * to the last coefficient that matters, with T_2k = 2 T_k^2 - 1 and T_(2k+1) = 2 T_k T_(k+1) - x: applications of L for half
  * the degree, for eight nodes at a time. The error is absolute, below 1e-12. Time grows as nodes * arcs * sqrt(t b).
  *
- * Source: GraphGPS graphgps/transform/posenc_stats.py, get_heat_kernels_diag: normalization=none, exclude_zero=true, where
- * "zero" is below 1e-8 in float32. */
+ * Eigenpairs in float64 are those of a matrix off by 2^-50 b. Where that leaves exp(-t lambda) open, because weights lie
+ * too far apart for t, the time is refused.
+ *
+ * method=probe estimates instead: with z of independent random signs and x = exp(-t L / 2) z without its part in the null
+ * space, E[x_u^2] = exp(-t L)_uu without its share of the null space, which is known exactly; the mean over num_probes of
+ * them. The relative standard error is at most sqrt(2 / num_probes), however small the number. t = 0 is exact.
+ *
+ * Sources: GraphGPS graphgps/transform/posenc_stats.py, get_heat_kernels_diag: normalization=none, exclude_zero=true, where
+ * "zero" is below 1e-8 in float32; Bekas et al. 2007, An estimator for the diagonal of a matrix. */
 #include "core/elementary.h"
 #include "core/exact.h"
 #include "graph/batch.h"
+#include "graph/probes.h"
 #include "graph/spectrum.h"
 #include "graph/store.h"
 #include "linalg/laplacian.h"
@@ -27,13 +35,17 @@
 enum {
     MOST_TIMES = 1024,
     MOST_DEGREE = 8000, /* of the expansion */
-    DENSE_ROWS = 5000   /* more are never solved densely: 24 n^2 bytes */
+    DENSE_ROWS = 5000,  /* more are never solved densely: 24 n^2 bytes */
+    ABREAST = 8         /* times that probes are spread for at once, a panel each */
 };
+enum { EXACT, PROBE };
+static const char *const methods[] = { "exact", "probe", NULL };
 
 typedef struct heat_kernel {
     posenc_given given;
     posenc_reals kernel_times;
-    int normalization, isolated;
+    int normalization, isolated, method;
+    int64_t num_probes, seed;
     bool exclude_zero;
     double space_dim;
     pe_csr_options edges;
@@ -48,10 +60,19 @@ static const posenc_param rows[] = {
     PE_EDGE_ROWS(heat_kernel, edges, PE_LOOPS_DROP),
     { PE_ENUM(heat_kernel, isolated), .names = pe_isolated_words, .def = PE_ISOLATED_ONE,
       .doc = "eigenvalue of a node without edges in sym and rw" },
+    { PE_ENUM(heat_kernel, method), .flags = PE_SELECTOR, .names = methods, .def = EXACT,
+      .doc = "exact, or a named estimate with its standard error, for graphs that are too large" },
+    { PE_INT(heat_kernel, num_probes), .when = PE_ON(PROBE), .def = 64, .min = 2, .max = 65536,
+      .doc = "random vectors: the standard error falls with the root of their number" },
+    { PE_INT(heat_kernel, seed), .when = PE_ON(PROBE), .def = 0, .max = 9007199254740991.0,
+      .doc = "of the random signs, which depend on seed, probe and node alone" },
 };
 
 static const posenc_output outputs[] = {
-    { "encoding", "[num_nodes, len(kernel_times)]", "a column for each time, in the order of kernel_times", NULL },
+    { "encoding", "[num_nodes, len(kernel_times)]",
+      "a column for each time, in the order of kernel_times; method=probe: an estimate", NULL },
+    { "standard_error", "[num_nodes, len(kernel_times)]",
+      "method=probe only: of the estimate, from the spread of the probes; 0 where it is exact", NULL },
     PE_STATUS_OUTPUT,
 };
 
@@ -79,6 +100,8 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     const heat_kernel *p = r->params;
     const int64_t sizes[] = { r->graph->nodes, (int64_t)p->kernel_times.n };
     posenc_status st = pe_output(out, "encoding", (posenc_dtype)r->common.dtype, 2, sizes, err);
+    if (!st && p->method == PROBE)
+        st = pe_output(out, "standard_error", (posenc_dtype)r->common.dtype, 2, sizes, err);
     return st ? st : pe_status_output(r, out, err);
 }
 
@@ -98,6 +121,15 @@ static double dense_ns(double n, double times) { return n * n * n + 128 * n * n 
 static double expansion_ns(double n, double arcs, double degree, double times)
 {
     return n * degree * (0.1 * (arcs + 3 * n) + times);
+}
+
+/* Each application of L to a panel for all times abreast. */
+static double probe_ns(const heat_kernel *p, double n, double arcs, double degree)
+{
+    const double times = (double)p->kernel_times.n, panels = ceil((double)p->num_probes / PE_WIDTH);
+    return panels *
+               (ceil(times / ABREAST) * degree * ((n > 20000 ? 3 : 1) * (arcs + 3 * n)) + times * n * (2 * degree + 60)) +
+           100 * n * (double)p->num_probes;
 }
 
 static bool dense(double n, double arcs, double degree, double times)
@@ -151,11 +183,15 @@ static void cost(const posenc_request *r, posenc_cost *out)
         largest_degrees(g, i, &weight, &count);
         const double bound = p->normalization == PE_LAPLACIAN_NONE ? 2 * weight : 2;
         const double full = terms(longest(p) * bound / 2), degree = full < MOST_DEGREE ? full : MOST_DEGREE;
-        const bool whole = dense(n, arcs, full, times);
+        const bool probed = p->method == PROBE, whole = !probed && dense(n, arcs, full, times);
         out->ns += 5000 + 60 * arcs + (300 + 30 * times) * n;
-        out->ns += whole ? dense_ns(n, times) : expansion_ns(n, arcs, degree, times);
-        const uint64_t nodes = (uint64_t)n, side = (uint64_t)dense_rows(n, arcs, count, full, times);
+        out->ns += probed  ? probe_ns(p, n, arcs, pe_min(terms(longest(p) * bound / 4), MOST_DEGREE))
+                   : whole ? dense_ns(n, times)
+                           : expansion_ns(n, arcs, degree, times);
+        const uint64_t nodes = (uint64_t)n, side = probed ? 0 : (uint64_t)dense_rows(n, arcs, count, full, times);
         uint64_t scratch = 24 * side * side + 600 * nodes + 80 * (uint64_t)arcs + 8 * p->kernel_times.n * (MOST_DEGREE + 40);
+        if (probed)
+            scratch += nodes * (64 * ABREAST + 24 * p->kernel_times.n);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }
@@ -166,18 +202,39 @@ typedef struct kernel {
     const heat_kernel *p;
     pe_spectrum s;
     double *value; /* (n, T) by place */
+    double *error; /* (n, T) of probes; NULL */
     double *time;  /* (T) in units of the scaled weights */
     int64_t ntimes;
 } kernel;
 
+/* INVALID where eigenvalues are known too roughly for a time to say what is left of their vectors: pairs are those of a
+ * matrix off by 2^-50 of the bound, which moves exp(-t L) by t times as much, unless nothing is left of all of them. */
+static posenc_status check_pairs(const kernel *k, const pe_pairs *pairs, double bound, posenc_error *err)
+{
+    const double off = 0x1p-50 * bound, least = pairs->count ? pairs->values[0] - off : INFINITY;
+    posenc_status st = PE_OK;
+    for (int64_t t = 0; t < k->ntimes && !st; t++)
+        if (k->time[t] * off > 2e-6 && k->time[t] * least < 40)
+            st = posenc_fail(
+                err, PE_INVALID, "INVALID_PARAMETER", posenc_text("kernel_times[%lld]", (long long)t).s,
+                posenc_text("%.6g", k->p->kernel_times.v[t]).s,
+                "at most %.3g for these weights: eigenvalues are known to 2^-50 of their bound; or weights that "
+                "are nearer to each other",
+                2e-6 / off * (k->p->kernel_times.v[t] / k->time[t]));
+    return st;
+}
+
 /* Component c by all its eigenpairs. */
-static posenc_status by_pairs(kernel *k, int64_t c, const pe_component *m, posenc_context *ctx, posenc_error *err)
+static posenc_status by_pairs(kernel *k, int64_t c, const pe_component *m, double bound, posenc_context *ctx,
+                              posenc_error *err)
 {
     pe_pairs pairs = { 0 };
     double *factor = malloc((size_t)k->ntimes * sizeof *factor), *at = k->value + k->s.begin[c] * k->ntimes;
     posenc_status st = factor ? PE_OK : pe_no_memory("memory", err);
     if (!st)
         st = pe_component_pairs(m, m->n, 0, 1e-10, 0, PE_SOLVER_DENSE, false, &pairs, ctx, err);
+    if (!st)
+        st = check_pairs(k, &pairs, bound, err);
     for (int64_t i = 0; i < pairs.count && !st; i++) {
         const double *v = pairs.vectors + i * m->n;
         for (int64_t t = 0; t < k->ntimes; t++)
@@ -347,6 +404,161 @@ done:
     return st;
 }
 
+/* ---- estimates ---- */
+
+/* What spreads eight probes over one component. */
+typedef struct spreading {
+    kernel *k;
+    const pe_laplacian *lap;
+    int64_t begin, degree;
+    double *coefficient;                          /* (T, degree + 1) */
+    double *z, *now, *next, *before, *x[ABREAST]; /* panels; x: exp(-t L / 2) z */
+    pe_tally tally;                               /* of x^2 */
+} spreading;
+
+/* z without its part in the null space. */
+static posenc_status deflate(const spreading *e, double *z)
+{
+    enum { CHUNK = 4096 };
+    const double *null = e->lap->c->kernel;
+    const int64_t n = e->lap->c->n;
+    pe_lanes *panel = (pe_lanes *)z, share = { 0 };
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < n && null && !st; i += CHUNK) {
+        const int64_t end = n - i < CHUNK ? n : i + CHUNK;
+        for (int64_t u = i; u < end; u++)
+            share += null[u] * panel[u];
+        st = pe_pace_add(&e->k->s.pace, 6 * (end - i));
+    }
+    for (int64_t i = 0; i < n && null && !st; i += CHUNK) {
+        const int64_t end = n - i < CHUNK ? n : i + CHUNK;
+        for (int64_t u = i; u < end; u++)
+            panel[u] -= null[u] * share;
+        st = pe_pace_add(&e->k->s.pace, 6 * (end - i));
+    }
+    return st;
+}
+
+/* x of each of `count` times from t on gets c_j T_j z; the terms that no longer matter are left out. */
+static posenc_status add_terms(const spreading *e, int64_t t, int64_t count, int64_t j, const double *term)
+{
+    enum { CHUNK = 4096 };
+    const int64_t n = e->lap->c->n;
+    const pe_lanes *from = (const pe_lanes *)term;
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < count; i++) {
+        const double c = e->coefficient[(t + i) * (e->degree + 1) + j];
+        pe_lanes *to = (pe_lanes *)e->x[i];
+        if (j && fabs(c) < 1e-18)
+            continue;
+        for (int64_t u = 0; u < n && !st; u += CHUNK) {
+            const int64_t end = n - u < CHUNK ? n : u + CHUNK;
+            for (int64_t v = u; v < end; v++)
+                to[v] = j ? to[v] + c * from[v] : c * from[v];
+            st = pe_pace_add(&e->k->s.pace, 10 * (end - u));
+        }
+    }
+    return st;
+}
+
+/* Times t .. t + count - 1 of one panel of `probes` probes. */
+static posenc_status spread(spreading *e, int64_t t, int64_t count, int64_t probes)
+{
+    pe_pace *pace = &e->k->s.pace;
+    const int64_t n = e->lap->c->n;
+    const double b = e->lap->bound;
+    double *before = e->before, *now = e->now, *next = e->next;
+    posenc_status st = pe_pace_copy(pace, before, e->z, (size_t)(n * PE_WIDTH) * sizeof *before);
+    if (!st)
+        st = add_terms(e, t, count, 0, before);
+    if (!st)
+        st = pe_laplacian_apply(e->lap, 2 / b, b / 2, before, 0, NULL, now, pace);
+    for (int64_t j = 1; j <= e->degree && !st; j++) {
+        if ((st = add_terms(e, t, count, j, now)) || j == e->degree)
+            break;
+        st = pe_laplacian_apply(e->lap, 4 / b, b / 2, now, 1, before, next, pace);
+        double *spare = before;
+        before = now;
+        now = next;
+        next = spare;
+    }
+    for (int64_t i = 0; i < count && !st; i++)
+        st = pe_tally_add(&e->tally, t + i, 0, n, e->x[i], e->x[i], probes, pace);
+    return st;
+}
+
+static posenc_status put_estimates(const spreading *e)
+{
+    kernel *k = e->k;
+    const double *null = e->lap->c->kernel;
+    const int64_t n = e->lap->c->n, times = k->ntimes, probes = k->p->num_probes;
+    posenc_status st = PE_OK;
+    for (int64_t u = 0; u < n && !st; u++) {
+        const double share = null ? null[u] * null[u] : 0;
+        for (int64_t t = 0; t < times; t++) {
+            const int64_t at = (e->begin + u) * times + t;
+            const bool known = k->time[t] == 0;
+            k->value[at] = (known ? 1 - share : e->tally.mean[t * n + u]) + (k->p->exclude_zero ? 0 : share);
+            k->error[at] = known ? 0 : pe_tally_error(&e->tally, t, u, probes);
+        }
+        st = pe_pace_add(&k->s.pace, 30 * times);
+    }
+    return st;
+}
+
+static posenc_status by_probes(kernel *k, int64_t c, const pe_laplacian *lap, int64_t degree, posenc_error *err)
+{
+    const int64_t n = lap->c->n, times = k->ntimes, abreast = times < ABREAST ? times : ABREAST;
+    const int32_t *node = k->s.node + k->s.begin[c];
+    spreading e = { .k = k, .lap = lap, .begin = k->s.begin[c], .degree = degree };
+    double **panels[] = { &e.z, &e.now, &e.next, &e.before };
+    posenc_status st = pe_tally_init(&e.tally, n, times, err);
+    bool ok = (e.coefficient = malloc((size_t)(times * (degree + 1)) * sizeof *e.coefficient)) != NULL;
+    for (size_t i = 0; i < PE_LEN(panels); i++)
+        ok = (*panels[i] = pe_panel_new(n)) && ok;
+    for (int64_t i = 0; i < abreast; i++)
+        ok = (e.x[i] = pe_panel_new(n)) && ok;
+    if (!st && !ok)
+        st = pe_no_memory("memory", err);
+    for (int64_t t = 0; t < times && !st; t++) {
+        bessel(k->time[t] * lap->bound / 4, degree, e.coefficient + t * (degree + 1));
+        st = pe_pace_add(&k->s.pace, 16 * degree);
+    }
+    for (int64_t probe = 0; probe < k->p->num_probes && !st; probe += PE_WIDTH) {
+        const int64_t left = k->p->num_probes - probe, count = left < PE_WIDTH ? left : PE_WIDTH;
+        if (!(st = pe_probe_signs((uint64_t)k->p->seed, (uint64_t)probe, count, node, n, e.z, &k->s.pace)))
+            st = deflate(&e, e.z);
+        for (int64_t t = 0; t < times && !st; t += abreast)
+            st = spread(&e, t, times - t < abreast ? times - t : abreast, count);
+        e.tally.probes += count;
+    }
+    if (!st)
+        st = put_estimates(&e);
+    pe_tally_fini(&e.tally);
+    free(e.coefficient);
+    for (size_t i = 0; i < PE_LEN(panels); i++)
+        free(*panels[i]);
+    for (int64_t i = 0; i < abreast; i++)
+        free(e.x[i]);
+    return st;
+}
+
+/* ---- component by component ---- */
+
+/* More terms than are ever summed. */
+static posenc_status too_late(const kernel *k, int64_t n, double degree, posenc_error *err)
+{
+    const double most = longest(k->p) * (MOST_DEGREE / degree) * (MOST_DEGREE / degree),
+                 pairs = 24.0 * (double)n * (double)n;
+    const posenc_short value = posenc_text("%.6g", longest(k->p));
+    if (k->p->method == PROBE)
+        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "kernel_times", value.s,
+                           "times below %.3g for a component of %lld nodes; or normalization=sym", most, (long long)n);
+    return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "kernel_times", value.s,
+                       "times below %.3g for a component of %lld nodes: all eigenpairs would take %.0f bytes", most,
+                       (long long)n, pairs);
+}
+
 static posenc_status component(kernel *k, int64_t c, posenc_context *ctx, posenc_error *err)
 {
     pe_spectrum *s = &k->s;
@@ -365,23 +577,44 @@ static posenc_status component(kernel *k, int64_t c, posenc_context *ctx, posenc
         double most = 0;
         for (int64_t t = 0; t < k->ntimes; t++)
             most = k->time[t] > most ? k->time[t] : most;
-        const double degree = terms(most * lap.bound / 2), arcs = (double)part.m.ptr[n];
-        const bool whole = dense((double)n, arcs, degree, (double)k->ntimes);
-        const double ns = whole ? dense_ns((double)n, (double)k->ntimes)
-                                : expansion_ns((double)n, arcs, degree, (double)k->ntimes);
+        const bool probed = k->p->method == PROBE;
+        const double degree = terms(most * lap.bound / (probed ? 4 : 2)), arcs = (double)part.m.ptr[n];
+        const bool whole = !probed && dense((double)n, arcs, degree, (double)k->ntimes);
+        const double ns = probed  ? probe_ns(k->p, (double)n, arcs, degree)
+                          : whole ? dense_ns((double)n, (double)k->ntimes)
+                                  : expansion_ns((double)n, arcs, degree, (double)k->ntimes);
         if (!whole && degree > MOST_DEGREE)
-            st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "kernel_times", posenc_text("%.6g", longest(k->p)).s,
-                             "times below %.3g for a component of %lld nodes: all eigenpairs would take %.0f bytes",
-                             longest(k->p) * (MOST_DEGREE / degree) * (MOST_DEGREE / degree), (long long)n,
-                             24.0 * (double)n * (double)n);
+            st = too_late(k, n, degree, err);
         else
             st = pe_check_time(ns, "kernel_times",
-                               "shorter times, normalization=sym, a smaller graph; or random_walk with method=probe", err);
+                               probed
+                                   ? "shorter times, normalization=sym, fewer probes, or a smaller graph"
+                                   : "method=probe estimates with a standard error; shorter times, normalization=sym, or a "
+                                     "smaller graph",
+                               err);
         if (!st)
-            st = whole ? by_pairs(k, c, &part.m, ctx, err) : by_expansion(k, c, &lap, (int64_t)degree, err);
+            st = probed  ? by_probes(k, c, &lap, (int64_t)degree, err)
+                 : whole ? by_pairs(k, c, &part.m, lap.bound, ctx, err)
+                         : by_expansion(k, c, &lap, (int64_t)degree, err);
     }
     pe_laplacian_fini(&lap);
     pe_part_fini(&part);
+    return st;
+}
+
+/* Rows by place into `out` by node. */
+static posenc_status store(kernel *k, pe_graph_job *j, posenc_tensor *out, double *by_place, posenc_error *err)
+{
+    const heat_kernel *p = k->p;
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < j->n && !st; i++) {
+        double *row = by_place + i * k->ntimes;
+        for (int64_t t = 0; t < k->ntimes && p->space_dim > 0; t++)
+            row[t] *= gain(p, p->kernel_times.v[t]);
+        st = pe_pace_add(&j->pace, p->space_dim > 0 ? 1500 * k->ntimes : 1);
+        if (!st)
+            st = pe_graph_store(out, (j->first + k->s.node[i]) * k->ntimes, row, k->ntimes, &j->pace, err);
+    }
     return st;
 }
 
@@ -396,8 +629,9 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     if (st)
         goto done;
     k.value = calloc((size_t)(j->n * k.ntimes + 1), sizeof *k.value);
+    k.error = p->method == PROBE ? calloc((size_t)(j->n * k.ntimes + 1), sizeof *k.error) : NULL;
     k.time = malloc((size_t)k.ntimes * sizeof *k.time);
-    if (!k.value || !k.time) {
+    if (!k.value || !k.time || (p->method == PROBE && !k.error)) {
         st = pe_no_memory("memory", err);
         goto done;
     }
@@ -408,17 +642,15 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     }
     for (int64_t c = 0; c < k.s.csr.ncomponents && !st; c++)
         st = component(&k, c, j->ctx, err);
-    for (int64_t i = 0; i < j->n && !st; i++) {
-        double *row = k.value + i * k.ntimes;
-        for (int64_t t = 0; t < k.ntimes && p->space_dim > 0; t++)
-            row[t] *= gain(p, p->kernel_times.v[t]);
-        st = pe_pace_add(&j->pace, p->space_dim > 0 ? 1500 * k.ntimes : 1);
-        if (!st)
-            st = pe_graph_store(out, (j->first + k.s.node[i]) * k.ntimes, row, k.ntimes, &j->pace, err);
-    }
-    j->zero_edges = k.s.csr.zero_edges;
+    if (!st)
+        st = store(&k, j, out, k.value, err);
+    if (!st && k.error)
+        st = store(&k, j, pe_tensor(j->out, "standard_error"), k.error, err);
+    if (!st)
+        j->zero_edges = k.s.csr.zero_edges;
 done:
     free(k.value);
+    free(k.error);
     free(k.time);
     pe_spectrum_fini(&k.s);
     return st;
@@ -426,8 +658,10 @@ done:
 
 static posenc_status spoil(pe_graph_job *j, void *self)
 {
+    const heat_kernel *p = j->request->params;
     (void)self;
-    return pe_spoil(pe_tensor(j->out, "encoding"), j->first, j->n, &j->pace);
+    posenc_status st = pe_spoil(pe_tensor(j->out, "encoding"), j->first, j->n, &j->pace);
+    return st || p->method == EXACT ? st : pe_spoil(pe_tensor(j->out, "standard_error"), j->first, j->n, &j->pace);
 }
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
@@ -442,8 +676,10 @@ const posenc_encoding pe_heat_kernel = {
     .family = "graph",
     .title = "Diagonal of the heat kernel",
     .source = "GraphGPS get_heat_kernels_diag (HKdiagSE)",
-    .formula = "t^(space_dim / 2) * sum over eigenpairs of L of exp(-t lambda) v(u)^2, for each t of kernel_times;\n"
-               "exclude_zero: without the null space",
+    .formula =
+        "t^(space_dim / 2) * sum over eigenpairs of L of exp(-t lambda) v(u)^2, for each t of kernel_times;\n"
+        "exclude_zero: without the null space\n"
+        "method=probe: mean over random signs z of (exp(-t L / 2) z)_u^2, z without the null space, whose share is exact",
     .example = "kernel_times=1,2,4",
     .revision = 1,
     .input = PE_GRAPH,

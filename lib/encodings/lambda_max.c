@@ -69,16 +69,63 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return st ? st : pe_status_output(r, out, err);
 }
 
+/* The node that stands for v's set, and whether v has its other colour; paths are halved on the way. */
+static int32_t set_of(int32_t *up, uint8_t *other, int32_t v, uint8_t *colour)
+{
+    *colour = 0;
+    while (up[v] != v) {
+        other[v] ^= other[up[v]] & (up[up[v]] != up[v]);
+        up[v] = up[up[v]];
+        *colour ^= other[v];
+        v = up[v];
+    }
+    return v;
+}
+
+/* Whether graph i has a component of two nodes or more that two colours suffice for: then sym and rw need no solver. False
+ * where there is no memory to find out. */
+static bool some_bipartite(const posenc_graph *g, int64_t i, bool loops)
+{
+    const int64_t first = g->ptr[i], n = g->ptr[i + 1] - first;
+    int32_t *up = n <= 8 * (g->arc_ptr[i + 1] - g->arc_ptr[i]) + 1024 ? malloc((size_t)(n + 1) * sizeof *up) : NULL;
+    uint8_t *other = calloc((size_t)n + 1, 1), *odd = calloc((size_t)n + 1, 1), a, b;
+    bool found = false;
+    for (int64_t v = 0; up && v < n; v++)
+        up[v] = (int32_t)v;
+    for (int64_t j = g->arc_ptr[i]; j < g->arc_ptr[i + 1] && up && other && odd; j++) {
+        if ((g->weight && g->weight[j] == 0) || (g->source[j] == g->target[j] && !loops))
+            continue;
+        const int32_t u = set_of(up, other, (int32_t)(g->source[j] - first), &a),
+                      v = set_of(up, other, (int32_t)(g->target[j] - first), &b);
+        if (u == v) {
+            odd[u] |= a == b;
+        } else {
+            up[u] = v;
+            other[u] = a == b;
+            odd[v] |= odd[u];
+        }
+    }
+    for (int64_t v = 0; v < n && up && other && odd && !found; v++)
+        found = up[v] != v && !odd[set_of(up, other, (int32_t)v, &a)];
+    free(up);
+    free(other);
+    free(odd);
+    return found;
+}
+
 static void cost(const posenc_request *r, posenc_cost *out)
 {
+    const lambda_max *p = r->params;
     const posenc_graph *g = r->graph;
     *out = (posenc_cost){ .ns = 500 };
     for (int64_t i = 0; i < g->ngraphs; i++) {
         double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
         int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m;
         double dense = n * n * n + 128 * n * n, sparse = 8000 * (n + (m < 8 * n ? m : 8 * n));
-        out->ns += 4000 + 80 * m + 200 * n + (n <= 128 || dense < sparse ? dense : sparse);
-        uint64_t scratch = pe_component_bytes(nodes, arcs, 1) + (uint64_t)arcs * 60 + (uint64_t)nodes * 300;
+        out->ns += 4000 + 80 * m + 60 * n;
+        if (p->normalization == PE_LAPLACIAN_NONE || !some_bipartite(g, i, p->edges.self_loops == PE_LOOPS_KEEP))
+            out->ns += 140 * n + (n <= 128 || dense < sparse ? dense : sparse);
+        uint64_t scratch = pe_component_bytes(nodes, arcs, 1) + (uint64_t)arcs * 200 + (uint64_t)nodes * 500;
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }

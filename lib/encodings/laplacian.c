@@ -188,9 +188,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
         double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]), k = (double)p->k;
         out->ns += 6000 + 80 * m + (250 + 25 * k) * n + solver_ns(p, n, m, k);
         int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
-        uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) +
-                           (uint64_t)nodes * (uint64_t)(2 * want + 4 + pe_spectrum_extra(nodes)) * 8 + (uint64_t)arcs * 40 +
-                           (uint64_t)nodes * 160;
+        uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) + (uint64_t)nodes * (uint64_t)(2 * want + 4) * 8 +
+                           16 * pe_spectrum_extra_numbers(nodes) + (uint64_t)arcs * 40 + (uint64_t)nodes * 160;
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }

@@ -155,8 +155,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
         double k = (double)(p->k + p->k_excl);
         out->ns += 8000 + 600 * m + (500 + 60 * k) * n + solver_ns(n, m, k);
         int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = (int64_t)pe_min(k, n) + 1;
-        uint64_t scratch = pe_magnetic_bytes(nodes, arcs, want) +
-                           48 * (uint64_t)nodes * (uint64_t)pe_spectrum_extra(2 * nodes);
+        uint64_t scratch = pe_magnetic_bytes(nodes, arcs, want) + 48 * pe_spectrum_extra_numbers(nodes);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }

@@ -6,10 +6,14 @@
  * Exact, by walks that meet in the middle: (P^(a+b))[u, u] = sum over v of (P^a)[u, v] (P^b)[v, u], a - b = 0 or 1. The
  * first factor is a walk from u, the second one along reversed arcs. Of an undirected graph the second follows from
  * the first, (P^b)[v, u] = (P^b)[u, v] d(u) / d(v): half the steps, and sums of squares. All terms are 0 or more, so that
- * nothing cancels: the relative error is a few ulp, and what cannot be reached is exactly 0. Memory is O(n + arcs).
- *   LOCAL   node by node, over the nodes that the walk can have reached (roads, meshes, large rings)
- *   PANEL   eight nodes at once over the whole graph (small graphs, and those whose balls fill up at once)
- * The cheaper one is taken, by the balls of a sample of nodes; where both would take too long the request is refused.
+ * nothing cancels: the relative error is a few ulp (of what is over 2^-174), and what cannot be reached is exactly 0. Memory
+ * is O(n + arcs).
+ *   small   32 nodes at once over the whole graph (undirected, all weights 1)
+ *   local   eight near nodes at once, over the nodes that their walks can have reached (roads, meshes, large rings); where
+ *           the way back is another one, node by node
+ *   panel   eight nodes at once over the whole graph (other small graphs, and those whose balls fill up at once)
+ * The cheaper of the last two is taken, by the balls of a sample of nodes; where both would take too long the request is
+ * refused.
  *
  * method=probe estimates instead: with z of independent random signs, x = (P^a z) and y = (P^T)^b z,
  * E[x_u y_u] = (P^(a+b))[u, u]; the mean over num_probes of them. For undirected graphs P stands for its symmetric form,
@@ -22,8 +26,12 @@
  * Sources: Dwivedi et al. 2022, arXiv:2110.07875, section 3.2 (walk_length); Rampasek et al. 2022, GraphGPS,
  * get_rw_landing_probs (ksteps, space_dim); Bekas et al. 2007, An estimator for the diagonal of a matrix. */
 #include "core/elementary.h"
+#include "core/parallel.h"
 #include "core/random.h"
+#include "graph/balls.h"
 #include "graph/batch.h"
+#include "graph/returns.h"
+#include "graph/simple.h"
 #include "graph/walk.h"
 
 #include <float.h>
@@ -146,7 +154,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 
 /* ---- what it costs ---- */
 
-static const double LOCAL_NS = 5, DOT_NS = 2;
+static const double LOCAL_NS = 5, DOT_NS = 2, NEAR = 0.5; /* what a walk costs in the company of near nodes */
 enum { SMALL = 512, SAMPLE = 64 };
 
 /* Steps of walks until step t of the encoding: both ways, or one where the other follows. */
@@ -173,9 +181,11 @@ static double guess_ns(const random_walk *p, int64_t t, const posenc_graph *g, i
     double local = 0;
     for (int64_t a = 0; a < steps && local < panels; a++)
         local += n * (LOCAL_NS * pe_growth_arcs(&growth, a) + 2 * DOT_NS * pe_growth_ball(&growth, a)) *
-                 (reversible ? 1 : 2);
+                 (reversible ? NEAR : 2);
     return local < panels ? local : panels;
 }
+
+static uint64_t ball_bytes(int64_t n, int64_t m) { return 300 * (uint64_t)n + 48 * (uint64_t)m; }
 
 static void cost(const posenc_request *r, posenc_cost *out)
 {
@@ -188,8 +198,12 @@ static void cost(const posenc_request *r, posenc_cost *out)
         const int64_t n = g->ptr[i + 1] - g->ptr[i], m = g->arc_ptr[i + 1] - g->arc_ptr[i];
         const double arcs = reversible ? 2 * (double)m : (double)m;
         uint64_t scratch = pe_walk_bytes(n, m, g->directed) + (uint64_t)n * (4 * 64 + 24) + (8 * t + 4 * c + 1) * 8;
+        if (n <= SMALL && p->method == EXACT && reversible)
+            scratch += (pe_returns_scratch(n) + (size_t)((t + c) * PE_RETURNS) + 8) * sizeof(double);
         if (p->method == PROBE)
             scratch += (uint64_t)n * (16 * c + 16 + 2 * 64);
+        else if (n > SMALL) /* a ball, if it is the whole graph */
+            scratch += ball_bytes(n, m);
         out->ns += 3000 + 80 * (double)m + (30 + 20 * (double)c) * (double)n +
                    guess_ns(p, (int64_t)t, g, i, (double)n, arcs);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
@@ -257,7 +271,7 @@ static posenc_status measure(walker *w)
     return st;
 }
 
-/* ---- node by node ---- */
+/* ---- node by node, where the way back is another one ---- */
 
 /* A vector that is 0 outside a list of nodes. */
 typedef struct ball {
@@ -333,50 +347,30 @@ static double dot(const ball *f, const ball *b)
     return sum;
 }
 
-/* The same where b[v] = g[v] d(u) / d(v). */
-static double dot_reversible(const walker *w, int64_t u, const ball *f, const ball *g)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < f->count; i++) {
-        const int32_t v = f->list[i];
-        sum += f->value[v] * (g->value[v] * (w->share[u] / w->share[v]));
-    }
-    return sum;
-}
-
 static posenc_status walk_from(const walker *w, int64_t u, ball f[2], ball b[2], double *back)
 {
     posenc_status st = PE_OK;
     int now = 0;
     enter(&f[0], (int32_t)u);
-    f[0].value[u] = 1;
-    if (!w->reversible) {
-        enter(&b[0], (int32_t)u);
-        b[0].value[u] = 1;
-    }
+    enter(&b[0], (int32_t)u);
+    f[0].value[u] = b[0].value[u] = 1;
     for (int64_t t = 1; t <= w->last && !st; t += 2, now ^= 1) {
         ball *here = &f[now], *next = &f[now ^ 1];
         if ((st = spread(&w->walk->out, here, next, w->pace)))
             break;
-        if (w->reversible) {
-            back[t - 1] = dot_reversible(w, u, here, next);
-            if (t < w->last)
-                back[t] = dot_reversible(w, u, next, next);
-        } else {
-            back[t - 1] = dot(&b[now], next);
-            if (t < w->last) {
-                if ((st = spread(&w->walk->in, &b[now], &b[now ^ 1], w->pace)))
-                    break;
-                back[t] = dot(next, &b[now ^ 1]);
-                if ((st = empty(&b[now], w->pace)))
-                    break;
-            }
+        back[t - 1] = dot(&b[now], next);
+        if (t < w->last) {
+            if ((st = spread(&w->walk->in, &b[now], &b[now ^ 1], w->pace)))
+                break;
+            back[t] = dot(next, &b[now ^ 1]);
+            if ((st = empty(&b[now], w->pace)))
+                break;
         }
         if (!(st = pe_pace_add(w->pace, 3 * (here->count + next->count))))
             st = empty(here, w->pace);
     }
     for (int i = 0; i < 2 && !st; i++)
-        if (!(st = empty(&f[i], w->pace)) && !w->reversible)
+        if (!(st = empty(&f[i], w->pace)))
             st = empty(&b[i], w->pace);
     return st;
 }
@@ -388,9 +382,7 @@ static posenc_status walk_locally(const walker *w)
     double *back = malloc((size_t)w->last * sizeof *back);
     bool ok = back != NULL;
     for (int i = 0; i < 2; i++) {
-        ok = ok && ball_init(&f[i], w->n);
-        if (!w->reversible)
-            ok = ok && ball_init(&b[i], w->n);
+        ok = ok && ball_init(&f[i], w->n) && ball_init(&b[i], w->n);
     }
     if (!ok)
         st = pe_no_memory("memory", w->err);
@@ -402,6 +394,55 @@ static posenc_status walk_locally(const walker *w)
         ball_fini(&b[i]);
     }
     free(back);
+    return st;
+}
+
+/* ---- eight near nodes at once ---- */
+
+typedef struct near_groups {
+    const walker *w;
+    pe_groups groups;
+    int64_t each; /* groups of one task */
+} near_groups;
+
+static posenc_status walk_groups(void *arg, int64_t i, posenc_error *err)
+{
+    const near_groups *all = arg;
+    const int64_t begin = i * all->each, left = all->groups.count - begin,
+                  end = begin + (left < all->each ? left : all->each);
+    const int64_t k = columns(all->w->p);
+    pe_pace pace = { .ctx = all->w->pace->ctx, .left = PE_PACE_STEPS };
+    answer o = *all->w->o;
+    walker w = *all->w; /* with a row and a pace of its own */
+    pe_ball around = { 0 };
+    double *memory = malloc((size_t)(w.last * PE_WIDTH + k) * sizeof *memory);
+    posenc_status st = memory ? pe_ball_init(&around, w.n, w.last, err) : pe_no_memory("memory", err);
+    w.pace = &pace;
+    w.err = err;
+    w.o = &o;
+    o.row = memory + w.last * PE_WIDTH;
+    for (int64_t g = begin; g < end && !st; g++) {
+        const int32_t *node = all->groups.node + all->groups.ptr[g];
+        const int count = (int)(all->groups.ptr[g + 1] - all->groups.ptr[g]);
+        st = pe_ball_walk(&around, &w.walk->out, w.share, node, count, w.last, memory, &pace, err);
+        for (int c = 0; c < count && !st; c++)
+            st = put(&w, node[c], memory + c, PE_WIDTH);
+    }
+    pe_ball_fini(&around);
+    free(memory);
+    return st;
+}
+
+static posenc_status walk_near(const walker *w)
+{
+    enum { GROUPS = 512, TASKS = 64 };
+    near_groups all = { .w = w };
+    posenc_status st = pe_groups_init(&all.groups, &w->walk->out, w->pace, w->err);
+    all.each = all.groups.count / TASKS > GROUPS ? all.groups.count / TASKS : GROUPS;
+    if (!st)
+        st = pe_parallel(w->pace->ctx, (all.groups.count + all.each - 1) / all.each, ball_bytes(w->n, w->walk->arcs),
+                         walk_groups, &all, w->err);
+    pe_groups_fini(&all.groups);
     return st;
 }
 
@@ -460,6 +501,33 @@ static posenc_status walk_panel(const walker *w, int64_t u, int64_t count, doubl
             back[t * PE_WIDTH + c] *= w->share[u + c];
     return st;
 }
+
+/* ---- small graphs without weights ---- */
+
+static posenc_status walk_abreast(const walker *w, const pe_csr *csr)
+{
+    const int64_t k = columns(w->p), most = pe_returns_lanes(w->n < PE_RETURNS ? w->n : PE_RETURNS);
+    const posenc_dtype dtype = w->o->dtype;
+    double *scratch = aligned_alloc(64, (pe_returns_scratch(w->n) + (size_t)((w->last + k) * most) + 8) * sizeof *scratch);
+    double *back = scratch + pe_returns_scratch(w->n), *told = back + w->last * most;
+    posenc_status st = scratch ? PE_OK : pe_no_memory("memory", w->err);
+    for (int64_t u = 0; u < w->n && !st; u += PE_RETURNS) {
+        const int64_t count = w->n - u < PE_RETURNS ? w->n - u : PE_RETURNS, lanes = pe_returns_lanes(count);
+        if ((st = pe_returns(csr, u, count, w->last, scratch, back, w->pace)))
+            break;
+        for (int64_t c = 0; c < k; c++) {
+            const double *of = back + (step_of(w->p, c) - 1) * lanes, by = w->o->factor[c];
+            for (int64_t i = 0; i < count; i++)
+                told[i * k + c] = probability(of[i]) * by;
+        }
+        posenc_convert(dtype, element(w->o->encoding, (w->first + u) * k), told, (size_t)(count * k));
+        st = pe_pace_add(w->pace, 6 * k * count);
+    }
+    free(scratch);
+    return st;
+}
+
+/* ---- eight nodes at once: steps ---- */
 
 static posenc_status walk_by_panels(const walker *w)
 {
@@ -531,7 +599,8 @@ static posenc_status choose(const walker *w, bool *local)
         sum += ns + also;
     }
     ball_fini(&seen);
-    const double near = sum * (double)w->n / (double)sample, least = near < panels ? near : panels;
+    const double near = sum * (double)w->n / (double)sample * (w->reversible ? NEAR : 1),
+                 least = near < panels ? near : panels;
     *local = near < panels;
     if (!st)
         st = pe_check_time(least, "method", "method=probe estimates with a standard error; or fewer steps", w->err);
@@ -546,28 +615,42 @@ typedef struct tally {
     int64_t probes;
 } tally;
 
-/* Adds `count` probes: x[v] y[v] in the lanes of row v (Chan's rule for two sets). */
-static posenc_status add_probes(const walker *w, tally *t, int64_t c, const double *x, const double *y, int64_t count)
+/* `count` probes: x[v] y[v] in the lanes of row v. */
+typedef struct probes {
+    double *mean, *square; /* (n) */
+    const double *x, *y;
+    int64_t count, before;
+} probes;
+
+/* Adds them (Chan's rule for two sets). */
+static posenc_status add_to_rows(void *arg, int64_t begin, int64_t end, pe_pace *pace)
 {
+    const probes *p = arg;
+    const int64_t count = p->count;
+    const double total = (double)(p->before + count), weight = (double)count / total,
+                 cross = (double)p->before * (double)count / total;
     posenc_status st = PE_OK;
-    double *mean = t->mean + c * w->n, *square = t->square + c * w->n;
-    const double total = (double)(t->probes + count), weight = (double)count / total,
-                 cross = (double)t->probes * (double)count / total;
-    for (int64_t v = 0; v < w->n && !st; v++) {
+    for (int64_t v = begin; v < end && !st; v++) {
         double z[PE_WIDTH], sum = 0, squares = 0;
         for (int64_t i = 0; i < count; i++) {
-            z[i] = x[v * PE_WIDTH + i] * y[v * PE_WIDTH + i];
+            z[i] = p->x[v * PE_WIDTH + i] * p->y[v * PE_WIDTH + i];
             sum += z[i];
         }
         sum /= (double)count;
         for (int64_t i = 0; i < count; i++)
             squares += (z[i] - sum) * (z[i] - sum);
-        const double off = sum - mean[v];
-        mean[v] += off * weight;
-        square[v] += squares + off * off * cross;
-        st = pe_pace_add(w->pace, 40);
+        const double off = sum - p->mean[v];
+        p->mean[v] += off * weight;
+        p->square[v] += squares + off * off * cross;
+        st = pe_pace_add(pace, 40);
     }
     return st;
+}
+
+static posenc_status add_probes(const walker *w, tally *t, int64_t c, const double *x, const double *y, int64_t count)
+{
+    probes p = { t->mean + c * w->n, t->square + c * w->n, x, y, count, t->probes };
+    return pe_by_rows(w->n, add_to_rows, &p, w->pace);
 }
 
 /* Random signs in the lanes of f; node v's depends on seed, probe and v. */
@@ -738,11 +821,16 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     walker w = {
         .p = p, .walk = &walk, .o = o, .first = j->first, .n = j->n, .last = o->last, .pace = &j->pace, .err = err
     };
+    pe_simple plain;
+    if (p->method == EXACT && pe_simple_build(graph, j->graph, p->edges.self_loops, &plain))
+        return walk_abreast(&w, &plain.csr);
     posenc_status st = pe_walk_build(graph, j->graph, &options, form, &walk, &j->pace, err);
     if (!st && p->method == PROBE && j->n)
         st = estimate(&w);
+    else if (!st && p->method == EXACT && w.n <= SMALL && walk.symmetric && walk.plain)
+        st = walk_abreast(&w, &walk.csr);
     else if (!st && p->method == EXACT && !(st = measure(&w)) && !(st = choose(&w, &local)))
-        st = local ? walk_locally(&w) : walk_by_panels(&w);
+        st = !local ? walk_by_panels(&w) : w.reversible ? walk_near(&w) : walk_locally(&w);
     j->zero_edges = walk.zero_edges;
     free(w.share);
     pe_walk_fini(&walk);
@@ -816,7 +904,7 @@ const posenc_encoding pe_random_walk = {
         "encoding[u, c] = (P^t)[u, u] t^(space_dim / 2), P = D^-1 A by out-degrees, t = ksteps[c] or c + 1\n"
         "method=probe: mean over random signs z of (P^a z)_u ((P^T)^b z)_u, a + b = t, P in symmetric form if undirected",
     .example = "walk_length=6",
-    .revision = 1,
+    .revision = 2,
     .input = PE_GRAPH,
     PE_TABLE(random_walk, rows),
     .outputs = outputs,

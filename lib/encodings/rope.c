@@ -8,6 +8,7 @@
  * modeling_rope_utils.py. Nothing here depends on what was asked before: the length that dynamic and longrope react to is
  * the parameter seq_len. */
 #include "sequence/rotary.h"
+#include "sequence/rotor_table.h"
 
 #include <stdlib.h>
 
@@ -93,7 +94,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const rope *p = r->params;
     const double n = (double)pe_positions_count(r, &p->at);
     out->ns = pe_rope_ns(&p->rotary, single(p)) + n * pe_rope_spin_ns(r, &p->rotary, single(p));
-    out->scratch = scratch(r);
+    out->scratch = scratch(r) + pe_rope_spin_size(r, &p->rotary, single(p)); /* and a chunk's */
 }
 
 /* ---- compute ---- */
@@ -118,11 +119,17 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         pe_source source;
         st = pe_positions_source(r, &p->at, tokens ? tokens->data : NULL, &pace, &source);
         pe_rope_spin spin = pe_rope_spin_begin(r, &p->rotary, single(p), w, row + 2 * n);
-        for (int64_t i = 0, rows_n = pe_positions_count(r, &p->at); i < rows_n && !st; i++) {
-            if ((st = pe_rope_spin_row(&spin, pe_position(&source, i), c, s, &pace)))
-                break;
-            pe_rope_write(layout, n, c, row, cosines, i);
-            pe_rope_write(layout, n, s, row, sines, i);
+        const int64_t rows_n = pe_positions_count(r, &p->at);
+        if (!st && pe_rope_spin_straight(&spin, layout)) {
+            const pe_rotor_place to = pe_rope_spin_place(&spin, layout, cosines->dtype, cosines->data, sines->data);
+            st = pe_rotor_table(w, n, &source, rows_n, &to, (size_t)posenc_tensor_size(cosines), ctx, err);
+        } else {
+            for (int64_t i = 0; i < rows_n && !st; i++) {
+                if ((st = pe_rope_spin_row(&spin, pe_position(&source, i), c, s, &pace)))
+                    break;
+                pe_rope_write(layout, n, c, row, cosines, i);
+                pe_rope_write(layout, n, s, row, sines, i);
+            }
         }
     }
     free(w);
@@ -140,7 +147,7 @@ const posenc_encoding pe_rope = {
         "r = int(head_dim partial_rotary_factor), inv_freq[j] = rope_theta^(-2j/r), j = 0 .. r/2 - 1, scaled by rope_type\n"
         "cos, sin = attention_factor cos(position inv_freq[j]), attention_factor sin(position inv_freq[j])",
     .example = "preset=llama-3.1-8b&num_positions=4",
-    .revision = 1,
+    .revision = 2,
     .input = PE_NO_INPUT,
     PE_TABLE(rope, rows),
     .outputs = outputs,

@@ -262,7 +262,7 @@ const posenc_encoding pe_rope_apply = {
     .formula = "pairs (x1, x2) of channels: (j, j + r/2) half, (2j, 2j + 1) interleaved, j = 0 .. r/2 - 1\n"
                "x1 cos[j] - x2 sin[j], x2 cos[j] + x1 sin[j]; cos, sin and their scaling as in rope",
     .example = "head_dim=4&positions=0,1&q=[[1,0,0,0],[1,0,0,0]]",
-    .revision = 1,
+    .revision = 2,
     .input = PE_NO_INPUT,
     PE_TABLE(rope_apply, rows),
     .outputs = outputs,

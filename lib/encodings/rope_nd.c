@@ -275,28 +275,35 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 /* ---- compute ---- */
 
+/* What coordinates are made of: names are not looked up once a place. */
+typedef struct places_of {
+    const rope_nd *p;
+    const pe_grid_axis *x;
+    bool ids, scaled, single;
+    int axes;
+} places_of;
+
 /* A coordinate divided by the scale of its axis. */
-static pe_dd scaled(const rope_nd *p, int a, pe_dd v)
+static pe_dd scaled(const places_of *o, int a, pe_dd v)
 {
-    if (!given(p, "interpolation_scale"))
+    if (!o->scaled)
         return v;
-    const double s = p->interpolation_scale.v[a];
-    return p->compute_dtype == FLOAT32 ? (pe_dd){ (double)((float)v.hi / (float)s), 0 } : pe_dd_div(v, (pe_dd){ s, 0 });
+    const double s = o->p->interpolation_scale.v[a];
+    return o->single ? (pe_dd){ (double)((float)v.hi / (float)s), 0 } : pe_dd_div(v, (pe_dd){ s, 0 });
 }
 
-static void coordinates(const rope_nd *p, const pe_grid_axis *x, int64_t i, pe_dd *out)
+static void coordinates(const places_of *o, int64_t i, pe_dd *out)
 {
-    const bool single = p->compute_dtype == FLOAT32;
-    for (int a = axes(p) - 1; a >= 0; a--) {
-        if (given(p, "ids")) {
-            const double v = posenc_tensor_get(&p->ids, i * axes(p) + a);
-            out[a] = (pe_dd){ single ? pe_single(v) : v, 0 };
+    for (int a = o->axes - 1; a >= 0; a--) {
+        if (o->ids) {
+            const double v = posenc_tensor_get(&o->p->ids, i * o->axes + a);
+            out[a] = (pe_dd){ o->single ? pe_single(v) : v, 0 };
         } else {
-            const int64_t n = (int64_t)x[a].n;
-            out[a] = (single ? pe_grid_coordinate_float32 : pe_grid_coordinate)(&x[a], (double)(i % n));
+            const int64_t n = (int64_t)o->x[a].n;
+            out[a] = (o->single ? pe_grid_coordinate_float32 : pe_grid_coordinate)(&o->x[a], (double)(i % n));
             i /= n;
         }
-        out[a] = scaled(p, a, out[a]);
+        out[a] = scaled(o, a, out[a]);
     }
 }
 
@@ -328,9 +335,10 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         posenc_convert(inv_freq->dtype, (char *)inv_freq->data + j * posenc_dtype_size(inv_freq->dtype), &w[j].hi, 1);
     pe_rotary_memory(&t, w + pairs(p));
 
+    const places_of from = { p, x, given(p, "ids"), given(p, "interpolation_scale"), single, axes(p) };
     const int64_t n = cosines ? cosines->shape[0] : 0;
     for (int64_t i = 0; !st && i < n; i++) {
-        coordinates(p, x, i, at);
+        coordinates(&from, i, at);
         if (!(st = pe_rotary_row(&t, at)))
             pe_rotary_put(&t, i, NULL, cosines, sines);
     }

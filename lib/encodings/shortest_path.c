@@ -11,14 +11,19 @@
  *   - A batch holds the matrix of each graph after the other, flattened, with `offsets`: never the square of the batch.
  *   - An edge of weight 0 is no edge, as everywhere here; a warning counts them.
  *   - A distance that distance_dtype does not hold is refused, never cut off.
+ *   - Edges have the numbers of the output `edges`, the client's list in normal form: sorted, an undirected edge once, lower
+ *     end first. The order of the client's list shows nowhere.
  *
  * Way: steps by breadth-first search from 64 sources abreast, lengths by Dijkstra's algorithm. Predecessors are read off the
- * distances: u is one of v when the arc u -> v closes the gap between them.
+ * distances: u is one of v when the arc u -> v closes the gap between them; the path told is the one by the lowest of them.
  *
  * Sources: Ying et al. 2021, arXiv:2106.05234 (Graphormer: floyd_warshall, 510 for no path, later masks); GraphGPS
- * graphormer_pre_processing; DGL shortest_dist; P-GNN precompute_dist_data (You et al. 2019, arXiv:1906.04817). */
+ * graphormer_pre_processing; gen_edge_input of Graphormer and path_data of DGL, the edges along a path; DGL shortest_dist;
+ * P-GNN precompute_dist_data (You et al. 2019, arXiv:1906.04817). */
+#include "core/lanes.h"
 #include "graph/batch.h"
 #include "graph/paths.h"
+#include "graph/simple.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +40,7 @@ enum { DTYPE_INT32 = 2 };
 typedef struct shortest_path {
     posenc_given given;
     pe_telling tell;
-    int64_t root, max_predecessors;
+    int64_t root, max_predecessors, path_length;
     posenc_reals roots;
     int distance_dtype;
     bool return_paths;
@@ -55,6 +60,9 @@ static const posenc_param rows[] = {
     { PE_INT(shortest_path, max_predecessors), .def = 1, .min = 1, .max = 4096,
       .doc = "how many of them: the lowest ids, ascending; 1 gives one shortest path, the largest degree gives all" },
     PE_ARC_ROWS(shortest_path, edges, PE_LOOPS_DROP),
+    { PE_INT(shortest_path, path_length), .def = 0, .max = 65536,
+      .doc = "edges of one shortest path that are told, the first ones from the source on (Graphormer: multi_hop_max_dist, "
+             "5); 0: no paths" },
 };
 
 static const posenc_output outputs[] = {
@@ -65,6 +73,12 @@ static const posenc_output outputs[] = {
       "the n x n matrix of graph g is distances[offsets[g] .. offsets[g + 1] - 1], row by row", "int64" },
     { "predecessors", "shape of distances, then max_predecessors; with return_paths",
       "nodes before the target on shortest paths, numbered within their graph; -1: no more", "int32" },
+    { "path_edges", "shape of distances, then path_length; with path_length over 0",
+      "rows of edges along one shortest path, from its source on; -1: no more", "int32" },
+    { "edges", "[edges, 2], with path_length over 0",
+      "the edges of all graphs by node ids of the whole batch: ascending, undirected ones once with the lower end first; of "
+      "parallel ones paths name the first",
+      "int32" },
     PE_STATUS_OUTPUT,
 };
 
@@ -147,13 +161,14 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     if (given(p, "max_predecessors") && p->max_predecessors != 1 && !p->return_paths)
         st = pe_not_applicable(err, "max_predecessors", posenc_text("%lld", (long long)p->max_predecessors).s,
                                "with return_paths=true");
-    const double each = (double)posenc_dtype_size(dtype_of(r)) + (p->return_paths ? 4.0 * (double)p->max_predecessors : 0);
+    const double each = (double)posenc_dtype_size(dtype_of(r)) + (p->return_paths ? 4.0 * (double)p->max_predecessors : 0) +
+                        4.0 * (double)p->path_length;
     const double bytes = (double)pair_count(p, r->graph) * each;
     if (!st && root_count(p) < 0 && bytes > 0x1p31)
         st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph.num_nodes",
                          posenc_text("%lld nodes: %.0f bytes", (long long)r->graph->nodes, bytes).s,
                          "at most 2147483648 bytes for all pairs; else root, roots, a smaller distance_dtype, fewer "
-                         "predecessors, or the encoding anchor_distance");
+                         "predecessors, a smaller path_length, or the encoding anchor_distance");
     return st;
 }
 
@@ -161,16 +176,21 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 {
     const shortest_path *p = r->params;
     const posenc_graph *g = r->graph;
-    const int64_t roots = root_count(p), last = p->max_predecessors;
+    const int64_t roots = root_count(p);
     const bool flat = roots < 0 && g->batched;
-    const int64_t all[] = { flat ? pair_count(p, g) : g->nodes, roots < 0 ? g->nodes : roots, last },
-                  short_of[] = { all[0], last };
+    int64_t all[] = { flat ? pair_count(p, g) : g->nodes, roots < 0 ? g->nodes : roots, 0 };
     const int rank = flat || given(p, "root") ? 1 : 2;
     posenc_status st = pe_output(out, "distances", dtype_of(r), rank, all, err);
     if (!st && flat)
         st = pe_output(out, "offsets", PE_int64, 1, (int64_t[]){ g->ngraphs + 1 }, err);
+    all[rank] = p->max_predecessors;
     if (!st && p->return_paths)
-        st = pe_output(out, "predecessors", PE_int32, rank + 1, rank == 1 ? short_of : all, err);
+        st = pe_output(out, "predecessors", PE_int32, rank + 1, all, err);
+    all[rank] = p->path_length;
+    if (!st && p->path_length)
+        st = pe_output(out, "path_edges", PE_int32, rank + 1, all, err);
+    if (!st && p->path_length)
+        st = pe_output(out, "edges", PE_int32, 2, (int64_t[]){ g->arcs, 2 }, err);
     return st ? st : pe_status_output(r, out, err);
 }
 
@@ -186,10 +206,12 @@ static void cost(const posenc_request *r, posenc_cost *out)
         const double n = (double)nodes, m = (double)arcs, sources = root_count(p) < 0 ? n : (double)root_count(p);
         const double search = lengths ? 60 * n + 15 * m : 6 * n + 3 * m;
         const double paths = p->return_paths ? 6 * n + 5 * m + 3 * n * (double)p->max_predecessors : 0;
-        out->ns += 1500 + 60 * m + 30 * n + sources * (search + paths + 4 * n);
+        const double edges = p->path_length ? 20 * n + 4 * m + 0.5 * n * (double)p->path_length : 0;
+        out->ns += 1500 + 60 * m + 30 * n + sources * (search + paths + edges + 4 * n) + (p->path_length ? 100 * m : 0);
         const uint64_t abreast = sources < PE_WAVE ? (uint64_t)sources : PE_WAVE;
-        const uint64_t scratch = (uint64_t)arcs * 60 + (uint64_t)nodes * (160 + 8 * abreast) + pe_wave_bytes(nodes) +
-                                 pe_spread_bytes(nodes) + (uint64_t)(sources * 4) + 4096;
+        const uint64_t scratch = (uint64_t)arcs * 60 + (uint64_t)nodes * (160 + 8 * abreast) +
+                                 pe_wave_bytes(nodes, (int64_t)abreast) + pe_spread_bytes(nodes) + (uint64_t)(sources * 4) +
+                                 4096 + (p->path_length ? 4 * (uint64_t)arcs + 12 * (uint64_t)nodes : 0);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }
@@ -198,24 +220,32 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 typedef struct answer {
     posenc_tensor *distances, *predecessors; /* predecessors: NULL without return_paths */
+    int32_t *path_edges;                     /* NULL without path_length */
     int64_t *offsets;                        /* NULL but for a batch of whole matrices */
     int64_t equal;                           /* for a warning */
+    uint64_t told[PE_PAIRS_NONE + 1];        /* what is told of so many steps: as many bytes as the dtype has */
+    bool same[PE_PAIRS_NONE + 1];            /* it is what is told where there is no path */
+    bool any_same;
+    bool whole; /* the numbers told are steps, but for those that are beyond and for `unreachable` */
+    uint8_t most, beyond;
+    int64_t none;
 } answer;
 
 typedef struct work {
     const shortest_path *p;
     answer *o;
     pe_graph_job *j;
-    pe_csr csr, into; /* into: row v holds the sources of arcs to v; only with return_paths */
+    pe_csr csr, into; /* into: row v holds the sources of arcs to v; only with paths */
     bool lengths, whole;
     pe_wave wave;
     pe_spread search;
     int64_t sources;
-    int32_t *source; /* (sources) */
-    int32_t *steps;  /* (64, n), or one row where lengths are asked for: NULL */
-    double *row;     /* (64, n) distances of a block of sources */
-    int32_t *before; /* (max_predecessors) scratch */
-    double most;     /* the largest number that the dtype holds */
+    int32_t *source;               /* (sources) */
+    double *row;                   /* (64, n) distances of a block of sources */
+    int32_t *before;               /* (max_predecessors) scratch */
+    int32_t *edge;                 /* (arcs) of `into` their rows of edges; with path_length, as: */
+    int32_t *order, *hops, *start; /* (n + 1) nodes by ascending steps; edges of the path to them; scratch */
+    double most;                   /* the largest number that the dtype holds */
 } work;
 
 static void work_fini(work *w)
@@ -225,9 +255,58 @@ static void work_fini(work *w)
     pe_wave_fini(&w->wave);
     pe_spread_fini(&w->search);
     free(w->source);
-    free(w->steps);
     free(w->row);
     free(w->before);
+    free(w->edge);
+    free(w->order);
+    free(w->hops);
+    free(w->start);
+}
+
+/* The first arc of the normal form from u to v, ids of the batch, that has a weight; -1: none. */
+static int64_t first_arc(const posenc_graph *g, int64_t graph, int64_t u, int64_t v)
+{
+    int64_t low = g->arc_ptr[graph], high = g->arc_ptr[graph + 1];
+    const int64_t end = high;
+    while (low < high) { /* the first that is not before the pair */
+        const int64_t mid = low + (high - low) / 2;
+        if (g->source[mid] < u || (g->source[mid] == u && g->target[mid] < v))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (; low < end && g->source[low] == u && g->target[low] == v; low++)
+        if (!g->weight || g->weight[low] != 0)
+            return low;
+    return -1;
+}
+
+/* The edge that an entry of the matrix stands for; both directions are there only where their weights disagree. */
+static int32_t edge_between(const posenc_graph *g, int64_t graph, int64_t u, int64_t v)
+{
+    const int64_t first = g->ptr[graph], low = u < v ? u : v, high = u < v ? v : u;
+    if (g->directed)
+        return (int32_t)first_arc(g, graph, first + u, first + v);
+    const int64_t a = first_arc(g, graph, first + low, first + high);
+    return (int32_t)(a >= 0 ? a : first_arc(g, graph, first + high, first + low));
+}
+
+static posenc_status name_edges(work *w, posenc_error *err)
+{
+    const size_t n = (size_t)w->j->n + 1;
+    posenc_status st = PE_OK;
+    w->edge = malloc((size_t)(w->into.arcs + 1) * sizeof *w->edge);
+    w->order = malloc(n * sizeof *w->order);
+    w->hops = malloc(n * sizeof *w->hops);
+    w->start = malloc(n * sizeof *w->start);
+    if (!w->edge || !w->order || !w->hops || !w->start)
+        return pe_no_memory("memory", err);
+    for (int64_t v = 0; v < w->j->n && !st; v++)
+        for (int64_t a = w->into.ptr[v]; a < w->into.ptr[v + 1] && !st; a++) {
+            w->edge[a] = edge_between(w->j->request->graph, w->j->graph, w->into.col[a], v);
+            st = pe_pace_add(&w->j->pace, 100);
+        }
+    return st;
 }
 
 static posenc_status work_init(work *w, posenc_error *err)
@@ -244,23 +323,31 @@ static posenc_status work_init(work *w, posenc_error *err)
     w->most = pe_distance_largest(w->o->distances->dtype);
     if ((st = pe_csr_build(g, w->j->graph, &options, &w->csr, w->j->ctx, err)))
         return st;
-    if (w->o->predecessors && (st = pe_csr_transpose(&w->csr, &w->into, w->j->ctx, err)))
+    if ((w->o->predecessors || w->o->path_edges) && (st = pe_csr_transpose(&w->csr, &w->into, w->j->ctx, err)))
         return st;
-    if ((st = w->lengths ? pe_spread_init(&w->search, &w->csr, true, err) : pe_wave_init(&w->wave, &w->csr, err)))
+    if (w->o->path_edges && (st = name_edges(w, err)))
+        return st;
+    if (w->lengths && (st = pe_spread_init(&w->search, &w->csr, true, err)))
         return st;
     const int64_t abreast = w->sources < PE_WAVE ? w->sources : PE_WAVE;
     const size_t block = (size_t)(abreast * n) + 1;
     w->source = malloc((size_t)(w->sources + 1) * sizeof *w->source);
-    w->steps = w->lengths ? NULL : malloc(block * sizeof *w->steps);
     w->row = malloc(block * sizeof *w->row);
     w->before = malloc((size_t)w->p->max_predecessors * sizeof *w->before);
-    if (!w->source || (!w->lengths && !w->steps) || !w->row || !w->before)
+    if (!w->source || !w->row || !w->before)
         return pe_no_memory("memory", err);
     for (int64_t i = 0; i < n && w->whole && !st; i++) {
         w->source[i] = (int32_t)i;
         st = pe_pace_add(&w->j->pace, 1);
     }
-    return w->whole ? st : take_roots(w->p, n, w->source, &w->j->pace, err);
+    if (!st && !w->whole)
+        st = take_roots(w->p, n, w->source, &w->j->pace, err);
+    if (st || w->lengths)
+        return st;
+    bool together;
+    if ((st = pe_wave_abreast(&w->csr, w->source, w->sources, &together, &w->j->pace, err)))
+        return st;
+    return pe_wave_init(&w->wave, &w->csr, (int)abreast, together, err);
 }
 
 /* The place of the pair (source s, node v) among all that are told. */
@@ -295,26 +382,98 @@ static posenc_status tell(work *w, double *row, int64_t n, posenc_error *err)
     return st;
 }
 
+/* Whether there is a path to v that is told. */
+static bool told_path(const work *w, int64_t v, const double *dist)
+{
+    return dist[v] >= 0 && !(w->p->tell.capped && w->p->tell.drop_beyond && dist[v] > w->p->tell.max_dist);
+}
+
+/* Whether arc a of `into`, to v, is the last of a shortest path: it closes the gap between the distances. */
+static bool closes(const work *w, int64_t a, int64_t v, const double *dist)
+{
+    const int32_t u = w->into.col[a];
+    const double arc = w->lengths && w->into.weight ? w->into.weight[a] : 1;
+    /* settled before it: a weight may be too small to show in the sum */
+    return dist[u] >= 0 && dist[u] + arc == dist[v] && (!w->lengths || w->search.place[u] < w->search.place[v]);
+}
+
 /* The nodes before v on shortest paths from source s (a number): those whose distance and arc make up v's. */
 static posenc_status list_before(work *w, int64_t s, int64_t v, const double *dist)
 {
     const pe_csr *c = &w->into;
     const int64_t most = w->p->max_predecessors;
-    const bool told = dist[v] >= 0 && !(w->p->tell.capped && w->p->tell.drop_beyond && dist[v] > w->p->tell.max_dist);
+    const bool told = told_path(w, v, dist);
     int64_t count = 0;
     posenc_status st = PE_OK;
     for (int64_t a = c->ptr[v]; a < c->ptr[v + 1] && told && count < most && v != w->source[s] && !st; a++) {
-        const int32_t u = c->col[a];
-        const double arc = w->lengths && c->weight ? c->weight[a] : 1;
-        /* settled before it: a weight may be too small to show in the sum */
-        if (dist[u] >= 0 && dist[u] + arc == dist[v] && (!w->lengths || w->search.place[u] < w->search.place[v]))
-            w->before[count++] = u;
+        if (closes(w, a, v, dist))
+            w->before[count++] = c->col[a];
         st = pe_pace_add(&w->j->pace, 4);
     }
     while (count < most)
         w->before[count++] = -1;
     memcpy(element(w->o->predecessors, place_of(w, s, v) * most), w->before, (size_t)most * sizeof *w->before);
     return st ? st : pe_pace_add(&w->j->pace, 40 + 2 * most * (s || w->whole ? 1 : w->sources));
+}
+
+/* Nodes that are reached in an order that every shortest path keeps; their number in *count. */
+static posenc_status in_order(work *w, const double *dist, const int32_t **order, int64_t *count)
+{
+    const int64_t n = w->j->n;
+    int32_t *start = w->start;
+    posenc_status st = PE_OK;
+    *order = w->lengths ? w->search.order : w->order;
+    *count = w->lengths ? w->search.reached : 0;
+    if (w->lengths)
+        return PE_OK;
+    memset(start, 0, (size_t)(n + 1) * sizeof *start);
+    for (int64_t v = 0; v < n && !st; v++) {
+        if (dist[v] >= 0)
+            start[(int64_t)dist[v] + 1]++;
+        st = pe_pace_add(&w->j->pace, 3);
+    }
+    for (int64_t d = 0; d < n && !st; d++) {
+        start[d + 1] += start[d];
+        st = pe_pace_add(&w->j->pace, 1);
+    }
+    *count = start[n];
+    for (int64_t v = 0; v < n && !st; v++) {
+        if (dist[v] >= 0)
+            w->order[start[(int64_t)dist[v]]++] = (int32_t)v;
+        st = pe_pace_add(&w->j->pace, 4);
+    }
+    return st;
+}
+
+/* The edges of one path from source s to each node: those of the path to the node before it, and one more. */
+static posenc_status list_edges(work *w, int64_t s, const double *dist)
+{
+    const int64_t n = w->j->n, length = w->p->path_length;
+    const size_t row = (size_t)length * sizeof(int32_t);
+    const int32_t *order;
+    int64_t count;
+    posenc_status st = in_order(w, dist, &order, &count);
+    for (int64_t v = 0; v < n && !st; v++) {
+        memset(w->o->path_edges + place_of(w, s, v) * length, 0xff, row);
+        st = pe_pace_add(&w->j->pace, 4 + length / 2);
+    }
+    w->hops[w->source[s]] = 0;
+    for (int64_t i = 0; i < count && !st; i++) {
+        const int32_t v = order[i];
+        if (v == w->source[s] || !told_path(w, v, dist))
+            continue;
+        int64_t a = w->into.ptr[v];
+        while (!closes(w, a, v, dist)) /* one does: v is reached */
+            a++;
+        const int32_t u = w->into.col[a];
+        int32_t *to = w->o->path_edges + place_of(w, s, v) * length;
+        memcpy(to, w->o->path_edges + place_of(w, s, u) * length, row);
+        if (w->hops[u] < length)
+            to[w->hops[u]] = w->edge[a];
+        w->hops[v] = w->hops[u] + 1;
+        st = pe_pace_add(&w->j->pace, 8 * (a - w->into.ptr[v]) + 20 + length / 2);
+    }
+    return st;
 }
 
 /* A matrix of lengths between nodes without direction: what lies left of the diagonal is copied from above it, so that both
@@ -339,18 +498,20 @@ static posenc_status block(work *w, int64_t first, int count, posenc_error *err)
     const int64_t n = w->j->n;
     const posenc_tensor *t = w->o->distances;
     posenc_status st = PE_OK;
-    if (!w->lengths && (st = pe_wave_run(&w->wave, w->source + first, count, w->steps, &w->j->pace)))
+    if (!w->lengths && (st = pe_wave_run(&w->wave, w->source + first, count, &w->j->pace)))
         return st;
     for (int i = 0; i < count && !st; i++) {
         double *row = w->row + i * n;
         if (w->lengths && (st = pe_spread_run(&w->search, w->source + first + i, 1, -1, &w->j->pace, err)))
             return st;
         for (int64_t v = 0; v < n && !st; v++) {
-            row[v] = w->lengths ? w->search.dist[v] : w->steps[i * n + v];
+            row[v] = w->lengths ? w->search.dist[v] : pe_wave_steps(&w->wave, i, v);
             st = pe_pace_add(&w->j->pace, 1);
         }
         for (int64_t v = 0; v < n && w->o->predecessors && !st; v++)
             st = list_before(w, first + i, v, row);
+        if (!st && w->o->path_edges)
+            st = list_edges(w, first + i, row);
         if (!st)
             st = tell(w, row, n, err);
         for (int64_t v = 0; v < n && w->whole && !st; v += 4096) { /* a row of the matrix */
@@ -369,6 +530,136 @@ static posenc_status block(work *w, int64_t first, int count, posenc_error *err)
     return st;
 }
 
+/* ---- small graphs ---- */
+
+static void tell_steps(const shortest_path *p, answer *o)
+{
+    double told[PE_PAIRS_NONE + 1];
+    for (int d = 0; d <= PE_PAIRS_NONE; d++) {
+        told[d] = pe_tell(&p->tell, d < PE_PAIRS_NONE ? d : -1);
+        o->same[d] = d < PE_PAIRS_NONE && told[d] == (double)p->tell.unreachable &&
+                     (!p->tell.capped || d <= p->tell.max_dist);
+        o->any_same = o->any_same || o->same[d];
+    }
+    posenc_convert(o->distances->dtype, o->told, told, PE_LEN(told));
+    o->whole = p->tell.transform == PE_DISTANCE_DIST && o->distances->dtype > PE_bfloat16;
+    o->most = p->tell.capped && p->tell.max_dist < PE_PAIRS_NONE ? (uint8_t)p->tell.max_dist : PE_PAIRS_NONE;
+    o->none = p->tell.unreachable;
+    o->beyond = p->tell.drop_beyond ? PE_PAIRS_NONE : o->most;
+}
+
+/* Rows of n bytes become elements that are looked up. */
+#define LOOK_UP(type)                   \
+    for (int64_t u = 0; u < n; u++)     \
+        for (int64_t v = 0; v < n; v++) \
+    ((type *)to)[u * n + v] = ((const type *)told)[steps[u * width + v]]
+
+static void look_up(const answer *o, const uint8_t *steps, int64_t n, void *to)
+{
+    const int64_t width = pe_pairs_width(n);
+    const void *told = o->told;
+    switch (posenc_dtype_size(o->distances->dtype)) {
+    case 1: LOOK_UP(uint8_t); break;
+    case 2: LOOK_UP(uint16_t); break;
+    case 4: LOOK_UP(uint32_t); break;
+    default: LOOK_UP(uint64_t); break;
+    }
+}
+
+/* The same where they are steps, eight at once. What a row writes past its end the next one overwrites, as long as there
+ * is room for that. */
+typedef uint8_t eight_bytes __attribute__((vector_size(8)));
+typedef uint8_t eight_uint8 __attribute__((vector_size(8)));
+typedef int16_t eight_int16 __attribute__((vector_size(16)));
+typedef int32_t eight_int32 __attribute__((vector_size(32)));
+typedef int64_t eight_int64 __attribute__((vector_size(64)));
+
+#define WIDEN(kind)                                                                                         \
+    for (int64_t u = 0, at = 0; u < n; u++, at += n)                                                        \
+        for (int64_t k = 0; k < n; k += 8) {                                                                \
+            eight_bytes x;                                                                                  \
+            memcpy(&x, steps + u * width + k, sizeof x);                                                    \
+            const eight_bytes over = (eight_bytes)(x > most) & (eight_bytes)(x != PE_PAIRS_NONE);           \
+            x = (x & ~over) | (over & beyond);                                                              \
+            eight_##kind told = __builtin_convertvector(x, eight_##kind);                                   \
+            const eight_##kind gone = (eight_##kind)(told == PE_PAIRS_NONE);                                \
+            told = (told & ~gone) | (gone & (kind##_t)none);                                                \
+            if (at + k + 8 <= n * n)                                                                        \
+                memcpy((kind##_t *)to + at + k, &told, sizeof told);                                        \
+            else                                                                                            \
+                memcpy((kind##_t *)to + at + k, &told, (size_t)(n - k < 8 ? n - k : 8) * sizeof(kind##_t)); \
+        }
+
+PE_BODY void widen_steps_body(const answer *o, const uint8_t *steps, int64_t n, void *to)
+{
+    const int64_t width = pe_pairs_width(n), none = o->none;
+    const uint8_t most = o->most, beyond = o->beyond;
+    switch (o->distances->dtype) {
+    case PE_uint8: WIDEN(uint8) break;
+    case PE_int16: WIDEN(int16) break;
+    case PE_int32: WIDEN(int32) break;
+    default: WIDEN(int64) break;
+    }
+}
+
+PE_KERNEL(widen_steps, widen_steps_body, (const answer *o, const uint8_t *steps, int64_t n, void *to), (o, steps, n, to))
+
+static posenc_status in_bytes(pe_graph_job *j, answer *o, const pe_csr *csr, void *to)
+{
+    const int64_t n = j->n, width = pe_pairs_width(n);
+    _Alignas(64) uint8_t steps[PE_PAIRS * 128];
+    pe_pairs(csr, steps);
+    if (o->whole)
+        widen_steps_paths[pe_simd()](o, steps, n, to);
+    else
+        look_up(o, steps, n, to);
+    for (int64_t u = 0; u < n && o->any_same; u++)
+        for (int64_t v = 0; v < n; v++)
+            o->equal += o->same[steps[u * width + v]];
+    return pe_pace_add(&j->pace, n * n * (2 + width / 32));
+}
+
+/* A row at a time becomes float64 and then what is told. */
+static posenc_status in_words(pe_graph_job *j, answer *o, const pe_csr *csr, char *to, posenc_error *err)
+{
+    const pe_telling *tell = &((const shortest_path *)j->request->params)->tell;
+    const int64_t n = j->n, width = pe_pairs_width(n);
+    const size_t size = posenc_dtype_size(o->distances->dtype);
+    double told[PE_WIDE_PAIRS + 1], row[PE_WIDE_PAIRS]; /* told[n]: no path */
+    uint16_t *steps = aligned_alloc(64, (size_t)(n * width) * sizeof *steps);
+    if (!steps)
+        return pe_no_memory("memory", err);
+    for (int64_t d = 0; d <= n; d++)
+        told[d] = pe_tell(tell, d < n ? (double)d : -1);
+    posenc_status st = pe_wide_pairs(csr, steps, &j->pace);
+    for (int64_t u = 0; u < n && !st; u++) {
+        for (int64_t v = 0; v < n; v++) {
+            const int64_t d = steps[u * width + v];
+            row[v] = told[d < n ? d : n];
+            o->equal += d < n && row[v] == (double)tell->unreachable && (!tell->capped || (double)d <= tell->max_dist);
+        }
+        posenc_convert(o->distances->dtype, to + (size_t)(u * n) * size, row, (size_t)n);
+        st = pe_pace_add(&j->pace, 3 * n);
+    }
+    free(steps);
+    return st;
+}
+
+/* The whole matrix of a small graph without weights, if it is one and all its distances are sure to fit. */
+static bool small(pe_graph_job *j, answer *o, posenc_status *st, posenc_error *err)
+{
+    const shortest_path *p = j->request->params;
+    const posenc_tensor *t = o->distances;
+    pe_simple plain;
+    if (j->n > PE_WIDE_PAIRS || root_count(p) >= 0 || o->predecessors || o->path_edges ||
+        (j->n > PE_PAIRS && pe_distance_largest(t->dtype) < (double)(j->n - 1)) ||
+        !pe_simple_build(j->request->graph, j->graph, PE_LOOPS_DROP, &plain))
+        return false;
+    void *to = element(t, o->offsets ? o->offsets[j->graph] : 0);
+    *st = j->n > PE_PAIRS ? in_words(j, o, &plain.csr, to, err) : in_bytes(j, o, &plain.csr, to);
+    return true;
+}
+
 static void say_progress(const work *w, int64_t done)
 {
     const posenc_context *ctx = w->j->ctx;
@@ -383,8 +674,11 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
     answer *o = self;
     work w = { .p = j->request->params, .o = o, .j = j };
-    const answer before = *o;
-    posenc_status st = work_init(&w, err);
+    const int64_t equal = o->equal;
+    posenc_status st;
+    if (small(j, o, &st, err))
+        return st;
+    st = work_init(&w, err);
     for (int64_t first = 0; first < w.sources && !st; first += PE_WAVE) {
         const int64_t left = w.sources - first;
         st = block(&w, first, (int)(left < PE_WAVE ? left : PE_WAVE), err);
@@ -394,7 +688,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         st = mirror(&w);
     j->zero_edges = w.csr.zero_edges;
     if (st) /* nothing of a graph without numbers is counted */
-        *o = before;
+        o->equal = equal;
     work_fini(&w);
     return st;
 }
@@ -404,17 +698,32 @@ static posenc_status spoil(pe_graph_job *j, void *self)
     const answer *o = self;
     const int64_t first = o->offsets ? o->offsets[j->graph] : j->first, n = o->offsets ? j->n * j->n : j->n;
     posenc_status st = pe_spoil(o->distances, first, n, &j->pace);
+    if (!st && o->path_edges)
+        st = pe_spoil(pe_tensor(j->out, "path_edges"), first, n, &j->pace);
     return st || !o->predecessors ? st : pe_spoil(o->predecessors, first, n, &j->pace);
 }
 
 static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
 {
-    (void)c, (void)err;
+    (void)err;
     ((answer *)copy)->equal = 0;
+    tell_steps(c->request->params, copy);
     return PE_OK;
 }
 
 static void end(void *copy, void *self) { ((answer *)self)->equal += ((answer *)copy)->equal; }
+
+static posenc_status write_edges(const posenc_graph *g, int32_t *to, posenc_context *ctx)
+{
+    pe_pace pace = { .ctx = ctx, .left = PE_PACE_STEPS };
+    posenc_status st = PE_OK;
+    for (int64_t a = 0; a < g->arcs && !st; a++) {
+        to[2 * a] = g->source[a];
+        to[2 * a + 1] = g->target[a];
+        st = pe_pace_add(&pace, 4);
+    }
+    return st;
+}
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
@@ -423,13 +732,16 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const bool flat = root_count(p) < 0 && g->batched;
     answer o = { .distances = pe_tensor(out, "distances"),
                  .predecessors = p->return_paths ? pe_tensor(out, "predecessors") : NULL,
+                 .path_edges = p->path_length ? pe_tensor(out, "path_edges")->data : NULL,
                  .offsets = flat ? pe_tensor(out, "offsets")->data : NULL };
     if (flat)
         pe_square_offsets(g, o.offsets);
     const pe_graph_task task = {
         .encode = encode, .spoil = spoil, .self = &o, .size = sizeof o, .begin = begin, .end = end
     };
-    const posenc_status st = pe_each_graph(r, out, &task, ctx, err);
+    posenc_status st = p->path_length ? write_edges(g, pe_tensor(out, "edges")->data, ctx) : PE_OK;
+    if (!st)
+        st = pe_each_graph(r, out, &task, ctx, err);
     if (!st && o.equal)
         pe_warn(out, "%lld distance%s equal to unreachable = %lld cannot be told from it", (long long)o.equal,
                 o.equal == 1 ? "" : "s", (long long)p->tell.unreachable);

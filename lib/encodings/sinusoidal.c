@@ -11,6 +11,7 @@
  * else a new one needs; alibi_slopes.c is the smallest. */
 #include "sequence/convention.h"
 #include "sequence/positions.h"
+#include "sequence/rotor_table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -217,10 +218,18 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 /* Whether rows come from a rotor: exact to what the result is rounded to, and it is not float32's own steps. */
 static bool turns(const posenc_request *r, const pe_sines *s) { return !s->single && r->common.dtype != PE_float64; }
 
-/* Frequencies, then the storage of the rotor and its results, then the row. */
+/* Whether all rows come straight from rotors, rounded, which pe_rotor_table has memory for. */
+static bool straight(const posenc_request *r, const pe_sines *s, const pe_columns *c)
+{
+    const sinusoidal *p = r->params;
+    return turns(r, s) && p->normalize == NONE && p->scale_output == 1 && pe_sines_whole(s, c);
+}
+
+/* Frequencies, then the storage of a rotor and its results, then the row. */
 static uint64_t scratch(const posenc_request *r, const pe_sines *s, const pe_columns *c)
 {
-    const uint64_t rotor = turns(r, s) ? pe_rotor_size(c->pairs) + 2 * c->pairs * sizeof(double) : 0;
+    const bool own = turns(r, s) && !straight(r, s, c);
+    const uint64_t rotor = own ? pe_rotor_size(c->pairs) + 2 * c->pairs * sizeof(double) : 0;
     return c->pairs * sizeof(pe_dd) + rotor + c->width * sizeof(double);
 }
 
@@ -230,8 +239,13 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pe_sines s = sines(r);
     const pe_columns c = pe_sines_columns(&s);
     const double passes = p->normalize == NONE ? 1 : 5, pairs = (double)c.pairs, n = (double)pe_positions_count(r, &p->at);
-    out->ns = 20e3 + pairs * (s.single ? 5000 : 300) + passes * n * (40 + (turns(r, &s) ? 4 : 20) * pairs);
-    out->scratch = scratch(r, &s, &c);
+    out->ns = 20e3 + pairs * (s.single ? 5000 : 300) +
+              passes * n *
+                  (40 + (straight(r, &s, &c) ? 1
+                         : turns(r, &s)      ? 4
+                                             : 20) *
+                            pairs);
+    out->scratch = scratch(r, &s, &c) + (straight(r, &s, &c) ? pe_rotor_size(c.pairs) : 0);
 }
 
 /* ---- compute ---- */
@@ -308,6 +322,17 @@ static void finish_row(table *t)
     }
 }
 
+/* All rows straight from rotors. */
+static posenc_status straight_rows(const table *t, const posenc_tensor *dst, posenc_context *ctx, posenc_error *err)
+{
+    const pe_rotor_place to = pe_sines_place(&t->s, &t->c, dst->dtype, dst->data);
+    posenc_status st = pe_rotor_table(t->w, t->c.pairs, &t->source, t->n, &to, (size_t)posenc_tensor_size(dst), ctx, err);
+    for (int64_t i = 0; i < t->n && !isnan(t->zero) && !st; i++)
+        if (pe_position(&t->source, i) == t->zero)
+            memset((char *)dst->data + (size_t)i * to.step, 0, to.step);
+    return st;
+}
+
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const sinusoidal *p = r->params;
@@ -328,7 +353,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     if (!(t.w = malloc(scratch(r, &t.s, &t.c))))
         return pe_no_memory("memory", err);
     t.row = (double *)(t.w + t.c.pairs);
-    if (turns(r, &t.s)) {
+    const bool all = straight(r, &t.s, &t.c);
+    if (turns(r, &t.s) && !all) {
         t.both = t.row;
         t.rotor = pe_rotor_begin(t.w, t.c.pairs, t.both + 2 * t.c.pairs);
         t.row = t.both + 2 * t.c.pairs + pe_rotor_size(t.c.pairs) / sizeof(double);
@@ -337,11 +363,15 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     st = pe_sines_frequencies(&t.s, t.w, ctx);
     if (!st && p->normalize != NONE)
         st = measure(&t, err);
-    for (int64_t i = 0; !st && i < t.n; i++) {
-        if ((st = make_row(&t, i)))
-            break;
-        finish_row(&t);
-        posenc_convert(dst->dtype, (char *)dst->data + (size_t)i * row_size, t.row, d);
+    if (!st && all) {
+        st = straight_rows(&t, dst, ctx, err);
+    } else {
+        for (int64_t i = 0; !st && i < t.n; i++) {
+            if ((st = make_row(&t, i)))
+                break;
+            finish_row(&t);
+            posenc_convert(dst->dtype, (char *)dst->data + (size_t)i * row_size, t.row, d);
+        }
     }
     free(t.w);
     return st;
@@ -357,7 +387,7 @@ const posenc_encoding pe_sinusoidal = {
     .formula = "w[i] = min_timescale * base^(-i / n), base = max_period or max_timescale / min_timescale,\n"
                "n = embedding_dim / 2 - downscale_freq_shift; columns sin(scale * pos * w[i]) and cos(scale * pos * w[i])",
     .example = "embedding_dim=64&num_positions=128",
-    .revision = 2,
+    .revision = 3,
     .input = PE_NO_INPUT,
     PE_TABLE(sinusoidal, rows),
     .outputs = outputs,

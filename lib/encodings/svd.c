@@ -107,7 +107,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
         out->ns += 8000 + 250 * m + (250 + 60 * k) * all + ns;
         const int64_t nodes = (int64_t)all, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
         const uint64_t scratch = pe_component_bytes(nodes, arcs, want) + 60 * (uint64_t)arcs + 200 * (uint64_t)nodes +
-                                 (uint64_t)nodes * 8 * (uint64_t)(3 * want + 2 + pe_spectrum_extra(nodes));
+                                 (uint64_t)nodes * 8 * (uint64_t)(3 * want + 2) + 16 * pe_spectrum_extra_numbers(nodes);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }
@@ -210,19 +210,23 @@ done:
     return st;
 }
 
-/* The `want` smallest pairs of c I - B on component k. */
+/* The `want` smallest pairs of c I - B on component k; none where all its singular values are 0. */
 static posenc_status solve(cover *b, const svd *p, int64_t k, int64_t want, posenc_context *ctx, posenc_error *err)
 {
     const pe_csr *a = &b->csr;
     const int64_t begin = b->begin[k], n = b->begin[k + 1] - begin;
     posenc_status st = PE_OK;
     int64_t arcs = 0;
+    double most = 0;
     for (int64_t i = begin; i < begin + n && !st; i++) {
         arcs += a->ptr[b->node[i] + 1] - a->ptr[b->node[i]];
+        most = pe_max(most, a->degree[b->node[i]]);
         st = pe_pace_add(&b->pace, 8);
     }
-    if (st)
+    if (st || most <= nothing * b->c)
         return st;
+    /* residuals are bounded for the whole graph, linalg's by the component's own degrees */
+    const double tol = most < 0.5 * b->c ? p->tol * (b->c / most) : p->tol;
     int64_t *ptr = calloc((size_t)n + 1, sizeof *ptr);
     int32_t *col = malloc((size_t)arcs * sizeof *col);
     double *weight = malloc((size_t)arcs * sizeof *weight), *degree = malloc((size_t)n * sizeof *degree);
@@ -243,8 +247,8 @@ static posenc_status solve(cover *b, const svd *p, int64_t k, int64_t want, pose
     }
     const pe_component m = { .n = n, .ptr = ptr, .col = col, .weight = weight, .degree = degree, .diagonal = diagonal };
     if (!st)
-        st = pe_component_pairs(&m, want, pe_spectrum_extra(n), p->tol, p->max_iter, PE_SOLVER_AUTO, false, &b->pairs[k],
-                                ctx, err);
+        st = pe_component_pairs(&m, want, pe_spectrum_extra(n), tol, p->max_iter, PE_SOLVER_AUTO, false, &b->pairs[k], ctx,
+                                err);
     free(ptr);
     free(col);
     free(weight);
@@ -286,7 +290,7 @@ static posenc_status find_pairs(cover *b, const svd *p, int64_t most, pe_eigenpa
         const int64_t want = size / 2 < most ? size / 2 : most; /* at most half are positive */
         if (!(st = solve(b, p, k, want, ctx, err))) {
             total += b->pairs[k].count;
-            *next = pe_min(*next, b->pairs[k].next);
+            *next = b->pairs[k].count ? pe_min(*next, b->pairs[k].next) : *next;
         }
     }
     if (st)

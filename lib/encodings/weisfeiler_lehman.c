@@ -130,8 +130,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const int64_t n = g->ptr[i + 1] - g->ptr[i], m = g->arc_ptr[i + 1] - g->arc_ptr[i];
         const uint64_t scratch = 2 * pe_count_bytes(n, m) + 120 * (uint64_t)n;
-        out->ns += 3000 + 60 * (double)m + 1000 * (double)n +
-                   rounds * (1500 * (double)n + (p->weighted ? 1600 : 20) * (double)m) +
+        out->ns += 3000 + 60 * (double)m + 700 * (double)n +
+                   rounds * (600 * (double)n + (p->weighted ? 700 : 20) * (double)m) +
                    (p->stop_when_stable ? rounds * 200 * (double)n : 0);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
@@ -154,10 +154,10 @@ typedef struct text {
     uint64_t number[10];
 } text;
 
-static bool hash(const text *t, int numbers, message *out)
+static bool hash(pe_hasher *h, const text *t, int numbers, message *out)
 {
     pe_digest d;
-    if (!pe_hash(t, sizeof t->kind + (size_t)numbers * sizeof *t->number, &d))
+    if (!pe_hash_next(h, t, sizeof t->kind + (size_t)numbers * sizeof *t->number, &d))
         return false;
     memcpy(out, &d, sizeof *out);
     return true;
@@ -190,6 +190,7 @@ typedef struct colouring {
     message *message;     /* (n) */
     place *place, *other; /* (n) nodes by name, and scratch to sort them */
     int64_t colours;
+    pe_hasher hasher;
     pe_pace *pace;
     posenc_error *err;
 } colouring;
@@ -211,7 +212,7 @@ static posenc_status start(colouring *c, int64_t first)
         } else if (c->p->init == LABEL) {
             t.number[0] = (uint64_t)(int64_t)posenc_tensor_get(&c->p->labels, first + v);
         }
-        if (!hash(&t, 2, &m))
+        if (!hash(&c->hasher, &t, 2, &m))
             return pe_no_memory("memory", c->err);
         c->name[v] = (name){ m.part[0], m.part[1] };
         st = pe_pace_add(c->pace, 800);
@@ -220,21 +221,21 @@ static posenc_status start(colouring *c, int64_t first)
 }
 
 /* What an edge to a node of that name says. */
-static bool say(name of, double weight, message *out)
+static bool say(pe_hasher *h, name of, double weight, message *out)
 {
     text t = { .kind = "edge", .number = { of.high, of.low } };
     memcpy(&t.number[2], &weight, sizeof weight);
-    return hash(&t, 3, out);
+    return hash(h, &t, 3, out);
 }
 
-static posenc_status listen(const colouring *c, const pe_csr *m, int64_t v, uint64_t *sum)
+static posenc_status listen(colouring *c, const pe_csr *m, int64_t v, uint64_t *sum)
 {
     posenc_status st = PE_OK;
     for (int64_t a = m->ptr[v]; a < m->ptr[v + 1] && !st; a++) {
         const double w = m->weight ? m->weight[a] : 1;
         const uint64_t times = c->p->weighted ? 1 : (uint64_t)w;
         message own;
-        if (c->p->weighted && !say(c->name[m->col[a]], w, &own))
+        if (c->p->weighted && !say(&c->hasher, c->name[m->col[a]], w, &own))
             return pe_no_memory("memory", c->err);
         const message *x = c->p->weighted ? &own : &c->message[m->col[a]];
         for (int i = 0; i < 4; i++)
@@ -249,7 +250,7 @@ static posenc_status refine(colouring *c)
 {
     posenc_status st = PE_OK;
     for (int64_t v = 0; v < c->n && !st && !c->p->weighted; v++) {
-        if (!say(c->name[v], 1, &c->message[v]))
+        if (!say(&c->hasher, c->name[v], 1, &c->message[v]))
             return pe_no_memory("memory", c->err);
         st = pe_pace_add(c->pace, 800);
     }
@@ -258,7 +259,7 @@ static posenc_status refine(colouring *c)
         message m;
         if ((st = listen(c, c->first, v, t.number + 2)) || (c->second && (st = listen(c, c->second, v, t.number + 6))))
             return st;
-        if (!hash(&t, c->second ? 10 : 6, &m))
+        if (!hash(&c->hasher, &t, c->second ? 10 : 6, &m))
             return pe_no_memory("memory", c->err);
         c->before[v] = (name){ m.part[0], m.part[1] };
         st = pe_pace_add(c->pace, 800);
@@ -362,7 +363,8 @@ static posenc_status colour(pe_graph_job *j, const answer *o, const pe_csr *firs
                     .err = err };
     int64_t done = 0;
     posenc_status st = PE_OK;
-    if (!c.name || !c.before || !c.message || !c.place || !c.other)
+    pe_hash_init(&c.hasher);
+    if (!c.hasher.ctx || !c.name || !c.before || !c.message || !c.place || !c.other)
         st = pe_no_memory("memory", err);
     if (!st && !(st = start(&c, j->first)) && !(st = run(&c, &done)))
         st = write(j, o, &c, &j->pace);
@@ -370,6 +372,7 @@ static posenc_status colour(pe_graph_job *j, const answer *o, const pe_csr *firs
         ((int64_t *)o->num_colors->data)[j->graph] = c.colours;
         ((int64_t *)o->rounds_done->data)[j->graph] = done;
     }
+    pe_hash_end(&c.hasher);
     free(c.name);
     free(c.before);
     free(c.message);

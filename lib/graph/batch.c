@@ -18,8 +18,10 @@ posenc_status pe_check_time(double ns, const char *field, const char *instead, p
 {
     if (!(ns > PE_TOO_LONG_NS))
         return PE_OK;
-    return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", field, posenc_text("exact: about %.0f minutes", ceil(ns / 6e10)).s,
-                       "at most %.0f minutes of one core: %s", PE_TOO_LONG_NS / 6e10, instead);
+    return posenc_fail(
+        err, PE_LIMIT, "LIMIT_EXCEEDED", field,
+        posenc_text(ns < 3e11 ? "about %.0f s" : "about %.0f minutes", ns < 3e11 ? ns / 1e9 : ceil(ns / 6e10)).s,
+        "at most %.0f s of one core: %s", PE_TOO_LONG_NS / 1e9, instead);
 }
 
 posenc_status pe_spoil(posenc_tensor *t, int64_t first, int64_t n, pe_pace *pace)

@@ -3,19 +3,29 @@
  * Everything is a function of the graph alone: sums run along paths, ties go to the lowest id. */
 #include "graph/paths.h"
 
+#include "core/lanes.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- 64 sources abreast ---- */
+/* ---- up to 64 sources ---- */
 
-uint64_t pe_wave_bytes(int64_t n) { return (uint64_t)(n + 1) * (3 * sizeof(uint64_t) + 2 * sizeof(int32_t)); }
+uint64_t pe_wave_bytes(int64_t n, int64_t most)
+{
+    return (uint64_t)(n + 1) * (3 * sizeof(uint64_t) + 2 * sizeof(int32_t) + (uint64_t)most * sizeof(int32_t));
+}
 
-posenc_status pe_wave_init(pe_wave *w, const pe_csr *csr, posenc_error *err)
+posenc_status pe_wave_init(pe_wave *w, const pe_csr *csr, int most, bool abreast, posenc_error *err)
 {
     const size_t n = (size_t)csr->n + 1;
-    *w = (pe_wave){ .csr = csr, .memory = malloc((size_t)pe_wave_bytes(csr->n)) };
+    *w = (pe_wave){ .csr = csr,
+                    .abreast = abreast,
+                    .most = most,
+                    .by_source = abreast ? 1 : csr->n,
+                    .by_node = abreast ? most : 1,
+                    .memory = malloc((size_t)pe_wave_bytes(csr->n, most)) };
     if (!w->memory)
         return pe_no_memory("memory", err);
     w->seen = w->memory;
@@ -23,6 +33,7 @@ posenc_status pe_wave_init(pe_wave *w, const pe_csr *csr, posenc_error *err)
     w->next = w->here + n;
     w->now = (int32_t *)(w->next + n);
     w->then = w->now + n;
+    w->steps = w->then + n;
     return PE_OK;
 }
 
@@ -32,53 +43,105 @@ void pe_wave_fini(pe_wave *w)
     *w = (pe_wave){ 0 };
 }
 
-/* Bits, lowest first, into the rows of their sources. */
-static void mark(uint64_t bits, int32_t d, int32_t *column, int64_t n)
+/* Reached nodes in the order of their steps, in `queue`: returns how many. */
+static posenc_status search(const pe_csr *c, int32_t source, int32_t *steps, int32_t *queue, int64_t *reached, pe_pace *pace)
 {
-    for (; bits; bits &= bits - 1)
-        column[(int64_t)__builtin_ctzll(bits) * n] = d;
+    posenc_status st = PE_OK;
+    int64_t tail = 0;
+    for (int64_t v = 0; v < c->n && !st; v += 4096) {
+        const int64_t some = c->n - v < 4096 ? c->n - v : 4096;
+        memset(steps + v, 0xff, (size_t)some * sizeof *steps); /* -1 */
+        st = pe_pace_add(pace, some / 2);
+    }
+    steps[source] = 0;
+    queue[tail++] = source;
+    for (int64_t head = 0; head < tail && !st; head++) {
+        const int32_t u = queue[head], d = steps[u] + 1;
+        for (int64_t a = c->ptr[u], end; a < c->ptr[u + 1] && !st; a = end) {
+            end = c->ptr[u + 1] - a < 65536 ? c->ptr[u + 1] : a + 65536;
+            for (int64_t i = a; i < end; i++)
+                if (steps[c->col[i]] < 0) {
+                    steps[c->col[i]] = d;
+                    queue[tail++] = c->col[i];
+                }
+            st = pe_pace_add(pace, 12 * (end - a));
+        }
+        if (!st)
+            st = pe_pace_add(pace, 8);
+    }
+    *reached = tail;
+    return st;
 }
 
-posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, int32_t *steps, pe_pace *pace)
+posenc_status pe_wave_abreast(const pe_csr *c, const int32_t *source, int64_t count, bool *abreast, pe_pace *pace,
+                              posenc_error *err)
+{
+    enum { FAR = 32, FEW = 4, TRIES = 8 };
+    const size_t n = (size_t)c->n + 1;
+    posenc_status st = PE_OK;
+    *abreast = false;
+    if (count < FEW)
+        return st;
+    int32_t *steps = malloc(2 * n * sizeof *steps), *queue = steps + n;
+    if (!steps)
+        return pe_no_memory("memory", err);
+    for (int64_t i = 0, reached = 0; i < count && i < TRIES && reached < c->n / 64 && !st; i++) {
+        st = search(c, source[i], steps, queue, &reached, pace);
+        *abreast = !st && steps[queue[reached - 1]] <= FAR;
+    }
+    free(steps);
+    return st;
+}
+
+/* Bits, lowest first, in a row of steps. */
+static void mark(uint64_t bits, int32_t d, int32_t *row)
+{
+    for (; bits; bits &= bits - 1)
+        row[__builtin_ctzll(bits)] = d;
+}
+
+static posenc_status run_abreast(pe_wave *w, const int32_t *source, int count, pe_pace *pace)
 {
     const pe_csr *c = w->csr;
     const int64_t n = c->n;
     int64_t nnow = 0, nthen = 0;
     posenc_status st = PE_OK;
-    for (int64_t i = 0; i < n * count && !st; i++) {
-        steps[i] = -1;
-        st = pe_pace_add(pace, 1);
-    }
     for (int64_t v = 0; v < n && !st; v++) {
         w->seen[v] = w->here[v] = w->next[v] = 0;
-        st = pe_pace_add(pace, 3);
+        memset(w->steps + v * w->most, 0xff, (size_t)w->most * sizeof *w->steps); /* -1 */
+        st = pe_pace_add(pace, 6 + w->most);
     }
     for (int i = 0; i < count && !st; i++) {
         if (!w->here[source[i]])
             w->now[nnow++] = source[i];
         w->here[source[i]] |= UINT64_C(1) << i;
         w->seen[source[i]] |= UINT64_C(1) << i;
-        steps[i * n + source[i]] = 0;
+        w->steps[(int64_t)source[i] * w->most + i] = 0;
     }
     for (int32_t d = 1; nnow && !st; d++) {
         for (int64_t i = 0; i < nnow && !st; i++) {
             const int32_t u = w->now[i];
             const uint64_t front = w->here[u];
             w->here[u] = 0;
-            for (int64_t a = c->ptr[u]; a < c->ptr[u + 1] && !st; a++) {
-                const int32_t v = c->col[a];
-                const uint64_t fresh = front & ~w->seen[v];
-                if (fresh && !w->next[v])
-                    w->then[nthen++] = v;
-                w->next[v] |= fresh;
-                st = pe_pace_add(pace, 6);
+            for (int64_t a = c->ptr[u], end; a < c->ptr[u + 1] && !st; a = end) {
+                end = c->ptr[u + 1] - a < 65536 ? c->ptr[u + 1] : a + 65536;
+                for (int64_t k = a; k < end; k++) {
+                    const int32_t v = c->col[k];
+                    const uint64_t fresh = front & ~w->seen[v];
+                    if (fresh && !w->next[v])
+                        w->then[nthen++] = v;
+                    w->next[v] |= fresh;
+                }
+                st = pe_pace_add(pace, 12 * (end - a));
             }
+            if (!st)
+                st = pe_pace_add(pace, 6);
         }
         for (int64_t i = 0; i < nthen && !st; i++) {
             const int32_t v = w->then[i];
             w->seen[v] |= w->next[v];
-            mark(w->next[v], d, steps + v, n);
-            st = pe_pace_add(pace, 8 + 8 * __builtin_popcountll(w->next[v]));
+            mark(w->next[v], d, w->steps + (int64_t)v * w->most);
+            st = pe_pace_add(pace, 32 + 4 * count);
             w->here[v] = w->next[v];
             w->next[v] = 0;
         }
@@ -89,6 +152,85 @@ posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, int32_t 
         nthen = 0;
     }
     return st;
+}
+
+posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    if (w->abreast)
+        return run_abreast(w, source, count, pace);
+    for (int64_t i = 0, reached; i < count && !st; i++)
+        st = search(w->csr, source[i], w->steps + i * w->by_source, w->now, &reached, pace);
+    return st;
+}
+
+/* ---- all pairs ---- */
+
+/* Nodes come one by one. Steps from a new node lead through its neighbours that are there; if it has several, it may be on
+ * the way between any two. `none` and twice `none` fit the type; width is a multiple of 32.
+ * to = min(to, from + by): a loop of this form becomes instructions of minima. */
+#define PAIRS(type)                                                                                   \
+    PE_BODY void shorten_##type(type *restrict to, const type *restrict from, type by, int64_t width) \
+    {                                                                                                 \
+        for (int64_t k = 0; k < width; k += 32)                                                       \
+            for (int i = 0; i < 32; i++) {                                                            \
+                const type way = (type)(from[k + i] + by);                                            \
+                to[k + i] = way < to[k + i] ? way : to[k + i];                                        \
+            }                                                                                         \
+    }                                                                                                 \
+    PE_BODY void add_node_##type(const pe_csr *c, type *steps, int64_t v, int64_t width)              \
+    {                                                                                                 \
+        type *row = steps + v * width, *column = steps + v;                                           \
+        int64_t a = c->ptr[v];                                                                        \
+        for (; a < c->ptr[v + 1] && c->col[a] < v; a++)                                               \
+            shorten_##type(row, steps + c->col[a] * width, 1, width);                                 \
+        row[v] = 0;                                                                                   \
+        if (a - c->ptr[v] > 1)                                                                        \
+            for (int64_t x = 0; x < v; x++)                                                           \
+                shorten_##type(steps + x * width, row, row[x], width);                                \
+        else                                                                                          \
+            for (int64_t x = 0; x < v; x++, column += width)                                          \
+                *column = row[x];                                                                     \
+    }
+PAIRS(uint8_t)
+PAIRS(uint16_t)
+
+PE_BODY void pairs_body(const pe_csr *c, uint8_t *steps)
+{
+    const int64_t width = pe_pairs_width(c->n);
+    memset(steps, PE_PAIRS_NONE, (size_t)(c->n * width));
+    for (int64_t v = 0; v < c->n && width == 32; v++) /* most molecules have one of two known widths */
+        add_node_uint8_t(c, steps, v, 32);
+    for (int64_t v = 0; v < c->n && width == 64; v++)
+        add_node_uint8_t(c, steps, v, 64);
+    for (int64_t v = 0; v < c->n && width > 64; v++)
+        add_node_uint8_t(c, steps, v, width);
+}
+
+PE_BODY void wide_body(const pe_csr *c, uint16_t *steps, int64_t v) { add_node_uint16_t(c, steps, v, pe_pairs_width(c->n)); }
+
+PE_KERNEL(pairs, pairs_body, (const pe_csr *c, uint8_t *steps), (c, steps))
+PE_KERNEL(wide, wide_body, (const pe_csr *c, uint16_t *steps, int64_t v), (c, steps, v))
+
+void pe_pairs_on(int path, const pe_csr *c, uint8_t *steps) { pairs_paths[path](c, steps); }
+void pe_pairs(const pe_csr *c, uint8_t *steps) { pe_pairs_on(pe_simd(), c, steps); }
+
+posenc_status pe_wide_pairs_on(int path, const pe_csr *c, uint16_t *steps, pe_pace *pace)
+{
+    const int64_t width = pe_pairs_width(c->n);
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < c->n * width; i++)
+        steps[i] = PE_WIDE_PAIRS_NONE;
+    for (int64_t v = 0; v < c->n && !st; v++) {
+        wide_paths[path](c, steps, v);
+        st = pe_pace_add(pace, v * (2 + width / 16) + 2 * width);
+    }
+    return st;
+}
+
+posenc_status pe_wide_pairs(const pe_csr *c, uint16_t *steps, pe_pace *pace)
+{
+    return pe_wide_pairs_on(pe_simd(), c, steps, pace);
 }
 
 /* ---- from a set ---- */

@@ -1,6 +1,7 @@
 /* paths.h - distances in a graph: steps by breadth-first search, lengths by Dijkstra's algorithm; and how they are told.
  *
- *     pe_wave       steps from up to 64 sources abreast, a bit each
+ *     pe_wave       steps from up to 64 sources, abreast or one after another
+ *     pe_pairs      steps between all pairs of a small graph
  *     pe_spread     steps or lengths from the nearest of a set of seeds, and which seed that is
  *
  * Rows of a pe_csr are followed from a node to its targets; for distances towards a node search its transpose.
@@ -12,23 +13,50 @@
 #include "core/pace.h"
 #include "core/params.h"
 
-/* ---- 64 sources abreast ---- */
+/* ---- up to 64 sources ---- */
 
 enum { PE_WAVE = 64 };
 
 typedef struct pe_wave {
     const pe_csr *csr;
-    uint64_t *seen, *here, *next; /* (n) bit i: source i has reached, reaches in this step, reaches in the next one */
-    int32_t *now, *then;          /* (n) nodes that `here` and `next` are not 0 for */
+    bool abreast; /* a bit each; otherwise one after another */
+    int most;     /* sources of one run */
+    int32_t *steps;
+    int64_t by_source, by_node;   /* strides of steps */
+    uint64_t *seen, *here, *next; /* (n) abreast: bit i: source i has reached, reaches in this step, in the next one */
+    int32_t *now, *then;          /* (n) nodes that `here` and `next` are not 0 for; the queue */
     void *memory;
 } pe_wave;
 
-posenc_status pe_wave_init(pe_wave *w, const pe_csr *csr, posenc_error *err);
+/* Abreast pays where many sources reach a node in the same step: where no node is far away, as in webs, not in roads. Looks
+ * around from the first source that reaches much. */
+posenc_status pe_wave_abreast(const pe_csr *csr, const int32_t *source, int64_t count, bool *abreast, pe_pace *pace,
+                              posenc_error *err);
+posenc_status pe_wave_init(pe_wave *w, const pe_csr *csr, int most, bool abreast, posenc_error *err);
 void pe_wave_fini(pe_wave *w);
-/* Steps from each of `count` (at most 64) sources; weights do not count.
- *   steps   (count, n) -1: not reached */
-posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, int32_t *steps, pe_pace *pace);
-uint64_t pe_wave_bytes(int64_t n);
+/* Steps from each of `count` sources (at most w->most); weights do not count. */
+posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, pe_pace *pace);
+/* From source i to node v, -1: not reached. */
+static inline int32_t pe_wave_steps(const pe_wave *w, int64_t i, int64_t v)
+{
+    return w->steps[i * w->by_source + v * w->by_node];
+}
+uint64_t pe_wave_bytes(int64_t n, int64_t most);
+
+/* ---- all pairs ---- */
+
+enum { PE_PAIRS = 126, PE_PAIRS_NONE = 127, PE_WIDE_PAIRS = 512, PE_WIDE_PAIRS_NONE = INT16_MAX };
+
+/* Elements from one row of steps to the next. */
+static inline int64_t pe_pairs_width(int64_t n) { return (n + 31) / 32 * 32; }
+/* Of a symmetric matrix of at most PE_PAIRS nodes. steps (n, pe_pairs_width(n)), of which n columns count: PE_PAIRS_NONE
+ * where there is no path. */
+void pe_pairs(const pe_csr *c, uint8_t *steps);
+/* The same of at most PE_WIDE_PAIRS nodes, with PE_WIDE_PAIRS_NONE. */
+posenc_status pe_wide_pairs(const pe_csr *c, uint16_t *steps, pe_pace *pace);
+/* By one pe_path of core/lanes.h, which this CPU has: for tests. */
+void pe_pairs_on(int path, const pe_csr *c, uint8_t *steps);
+posenc_status pe_wide_pairs_on(int path, const pe_csr *c, uint16_t *steps, pe_pace *pace);
 
 /* ---- from a set ---- */
 

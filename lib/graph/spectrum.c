@@ -270,6 +270,13 @@ int64_t pe_spectrum_extra(int64_t n)
     return n <= 1024 ? n : fits < 32 ? 32 : fits < 256 ? fits : 256;
 }
 
+uint64_t pe_spectrum_extra_numbers(int64_t n)
+{
+    const uint64_t small = n < 2048 ? (uint64_t)n : 2048, each = n < 1024 ? (uint64_t)n : 1024;
+    const uint64_t whole = (uint64_t)n * (uint64_t)pe_spectrum_extra(n);
+    return small * each > whole ? small * each : whole;
+}
+
 posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err)
 {
     pe_part part;

@@ -60,6 +60,9 @@ posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_
 /* Pairs beyond `want` that complete a cluster: all that a small component has. A large star has an eigenvalue of
  * multiplicity n - 2: there the cluster stays incomplete. */
 int64_t pe_spectrum_extra(int64_t n);
+/* Numbers that such pairs may hold in a graph of n nodes, for estimates: of one component, or of two just small enough to
+ * complete all clusters. */
+uint64_t pe_spectrum_extra_numbers(int64_t n);
 
 /* One known eigenpair. */
 typedef struct pe_eigenpair {

@@ -1,5 +1,6 @@
 /* walk.c - transition matrices, and their product with eight vectors at once. */
 #include "graph/walk.h"
+#include "core/parallel.h"
 #include "core/params.h"
 
 #include <math.h>
@@ -60,6 +61,7 @@ posenc_status pe_walk_build(const posenc_graph *graph, int64_t g, const pe_csr_o
     const size_t size = (size_t)(w.csr.arcs ? w.csr.arcs : 1) * sizeof(double);
     w.n = w.csr.n;
     w.arcs = w.csr.arcs;
+    w.plain = !w.csr.weight;
     w.zero_edges = w.csr.zero_edges;
     w.out = (pe_sparse){ w.n, w.csr.ptr, w.csr.col, malloc(size) };
     w.in = (pe_sparse){ w.n, in->ptr, in->col, malloc(size) };
@@ -133,11 +135,11 @@ static posenc_status apply_long(const pe_sparse *m, const double *x, double *y, 
     return st;
 }
 
-posenc_status pe_sparse_apply(const pe_sparse *m, const double *x, double *y, pe_pace *pace)
+static posenc_status apply_range(const pe_sparse *m, const double *x, double *y, int64_t begin, int64_t last, pe_pace *pace)
 {
     posenc_status st = PE_OK;
-    for (int64_t v = 0, end; v < m->n && !st; v = end) {
-        for (end = v; end < m->n && end - v < ARCS / 4 && m->ptr[end + 1] - m->ptr[v] <= ARCS; end++)
+    for (int64_t v = begin, end; v < last && !st; v = end) {
+        for (end = v; end < last && end - v < ARCS / 4 && m->ptr[end + 1] - m->ptr[v] <= ARCS; end++)
             ;
         if (end == v) {
             st = apply_long(m, x, y, v, pace);
@@ -150,12 +152,58 @@ posenc_status pe_sparse_apply(const pe_sparse *m, const double *x, double *y, pe
     return st;
 }
 
+/* ---- rows on several threads ---- */
+
+typedef struct row_range {
+    pe_row_task *task;
+    void *arg;
+    posenc_context *ctx;
+    int64_t n;
+} row_range;
+
+enum { ROWS = 1 << 15 };
+
+static posenc_status one_range(void *arg, int64_t i, posenc_error *err)
+{
+    const row_range *r = arg;
+    pe_pace pace = { .ctx = r->ctx, .left = PE_PACE_STEPS };
+    const int64_t begin = i * ROWS;
+    (void)err;
+    return r->task(r->arg, begin, r->n - begin < ROWS ? r->n : begin + ROWS, &pace);
+}
+
+posenc_status pe_by_rows(int64_t n, pe_row_task *task, void *arg, pe_pace *pace)
+{
+    row_range r = { task, arg, pace->ctx, n };
+    if (n < 2 * ROWS || !pace->ctx || !pace->ctx->parallel)
+        return task(arg, 0, n, pace);
+    return pe_parallel(pace->ctx, (n + ROWS - 1) / ROWS, 0, one_range, &r, NULL);
+}
+
+typedef struct product {
+    const pe_sparse *m;
+    const double *x;
+    double *y;
+} product;
+
+static posenc_status apply_task(void *arg, int64_t begin, int64_t end, pe_pace *pace)
+{
+    const product *p = arg;
+    return apply_range(p->m, p->x, p->y, begin, end, pace);
+}
+
+posenc_status pe_sparse_apply(const pe_sparse *m, const double *x, double *y, pe_pace *pace)
+{
+    product p = { m, x, y };
+    return pe_by_rows(m->n, apply_task, &p, pace);
+}
+
 posenc_status pe_panel_zero(int64_t n, double *x, pe_pace *pace)
 {
-    enum { ROWS = 4096 };
+    enum { SOME = 4096 };
     posenc_status st = PE_OK;
-    for (int64_t v = 0; v < n && !st; v += ROWS) {
-        int64_t rows = n - v < ROWS ? n - v : ROWS;
+    for (int64_t v = 0; v < n && !st; v += SOME) {
+        int64_t rows = n - v < SOME ? n - v : SOME;
         memset(x + v * PE_WIDTH, 0, (size_t)(rows * PE_WIDTH) * sizeof *x);
         st = pe_pace_add(pace, 4 * rows);
     }

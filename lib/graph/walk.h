@@ -24,6 +24,7 @@ typedef struct pe_sparse {
 typedef struct pe_walk {
     int64_t n, arcs;
     bool symmetric;     /* A is; T need not be */
+    bool plain;         /* all weights are 1 */
     pe_sparse out, in;  /* row u of `out` holds T[u, .]; row v of `in` holds T[., v] */
     double *degree;     /* (n) what rows, or columns, were divided by (sym: the square) */
     double mean_weight; /* of the arcs; 1 where there is none */
@@ -39,14 +40,18 @@ void pe_walk_fini(pe_walk *w);
 /* Bytes that a walk holds, from sizes alone. */
 uint64_t pe_walk_bytes(int64_t nodes, int64_t arcs, bool directed);
 
-/* y = M x, panels (n, 8); sums ascend by column. */
+/* Rows 0 .. n - 1 in ranges, of large n on the caller's threads: task writes what its rows say and nothing else. */
+typedef posenc_status pe_row_task(void *arg, int64_t begin, int64_t end, pe_pace *pace);
+posenc_status pe_by_rows(int64_t n, pe_row_task *task, void *arg, pe_pace *pace);
+
+/* y = M x, panels (n, 8); sums ascend by column. By rows. */
 posenc_status pe_sparse_apply(const pe_sparse *m, const double *x, double *y, pe_pace *pace);
 
 /* x = 0, a panel */
 posenc_status pe_panel_zero(int64_t n, double *x, pe_pace *pace);
 
 /* [ns] of pe_sparse_apply, roughly: panels of over 20,000 rows leave the caches. */
-static inline double pe_sparse_apply_ns(double n, double arcs) { return 2 * n + arcs * (n > 20000 ? 3 : 1); }
+static inline double pe_sparse_apply_ns(double n, double arcs) { return 7 * n + arcs * (n > 20000 ? 3.5 : 1.2); }
 
 /* How balls around nodes grow, from a few of them: what estimates of costs rest on. */
 enum { PE_GROWTH_STEPS = 64 };

@@ -2,6 +2,7 @@
 #include "sequence/grid_rotary.h"
 
 #include "core/elementary.h"
+#include "sequence/rotor.h"
 
 #include <math.h>
 #include <mpfr.h>
@@ -215,6 +216,11 @@ void pe_rotary_memory(pe_rotary *t, void *memory)
     t->spread = t->turns + pairs;
 }
 
+static pe_dd angle_of(const pe_rotary *t, pe_dd w, pe_dd coordinate)
+{
+    return t->single ? plain((double)((float)coordinate.hi * (float)w.hi)) : pe_dd_mul(w, coordinate);
+}
+
 /* The pairs of one axis, whose first is pair `first` of the row. */
 static posenc_status rotate_axis(pe_rotary *t, int axis, size_t first, pe_dd coordinate)
 {
@@ -224,11 +230,13 @@ static posenc_status rotate_axis(pe_rotary *t, int axis, size_t first, pe_dd coo
         const size_t n = t->pairs[axis] - from < BLOCK ? t->pairs[axis] - from : BLOCK;
         const pe_dd *w = t->w[axis] + from;
         double *sine = t->sine + first + from, *cosine = t->cosine + first + from;
-        for (size_t i = 0; i < n; i++)
-            angle[i] = t->single ? plain((double)((float)coordinate.hi * (float)w[i].hi)) : pe_dd_mul(w[i], coordinate);
-        pe_sincos(angle, n, sine, cosine);
-        for (size_t i = 0; i < n; i++)
-            t->angle[first + from + i] = angle[i].hi;
+        if (!t->single) {
+            pe_sincos_mul(w, n, coordinate, sine, cosine);
+        } else {
+            for (size_t i = 0; i < n; i++)
+                angle[i] = angle_of(t, w[i], coordinate);
+            pe_sincos(angle, n, sine, cosine);
+        }
         for (size_t i = 0; i < n && t->single; i++) {
             sine[i] = pe_single(sine[i]);
             cosine[i] = pe_single(cosine[i]);
@@ -238,6 +246,16 @@ static posenc_status rotate_axis(pe_rotary *t, int axis, size_t first, pe_dd coo
             return st;
     }
     return PE_OK;
+}
+
+/* The angles of the row made last. */
+static const double *angles_of(pe_rotary *t)
+{
+    double *angle = t->angle;
+    for (int a = 0; a < t->naxes; a++)
+        for (size_t i = 0; i < t->pairs[a]; i++)
+            *angle++ = angle_of(t, t->w[a][i], t->last[a]).hi;
+    return t->angle;
 }
 
 posenc_status pe_rotary_row(pe_rotary *t, const pe_dd *coordinate)
@@ -277,10 +295,7 @@ static const double *spread(pe_rotary *t, const double *v)
         memcpy(row, v, pairs * sizeof *v);
         memcpy(row + pairs, v, pairs * sizeof *v);
         break;
-    case PE_GRID_INTERLEAVED:
-        for (size_t j = 0; j < pairs; j++)
-            row[2 * j] = row[2 * j + 1] = v[j];
-        break;
+    case PE_GRID_INTERLEAVED: pe_zip(v, v, pairs, row); break;
     case PE_GRID_HALF_UNDUPLICATED:
     case PE_GRID_INTERLEAVED_UNDUPLICATED: return v;
     case PE_GRID_HALF_PER_AXIS:
@@ -306,7 +321,7 @@ void pe_rotary_put(pe_rotary *t, int64_t index, posenc_tensor *angles, posenc_te
 {
     const size_t pairs = pairs_of(t), width = pe_rotary_width(t->layout, pairs);
     if (angles)
-        put_row(angles, index, in_order(t, t->angle), pairs);
+        put_row(angles, index, in_order(t, angles_of(t)), pairs);
     put_row(cosines, index, spread(t, in_order(t, t->cosine)), width);
     put_row(sines, index, spread(t, in_order(t, t->sine)), width);
 }

@@ -90,10 +90,11 @@ typedef struct pe_rotary {
     bool alternate;                 /* the pairs of the axes, as many each, take turns in the row */
     bool single;                    /* coordinate, angle, sine and cosine are each rounded to float32, as float32 peers do */
     pe_pace pace;
-    double *angle, *sine, *cosine; /* (all pairs) of the row made last */
-    double *turns;                 /* (all pairs), those of the row in turn */
-    double *spread;                /* (width) */
-    pe_dd last[PE_ROTARY_AXES];    /* its coordinates: what has not changed is not computed again */
+    double *sine, *cosine;      /* (all pairs) of the row made last */
+    double *angle;              /* (all pairs), where they are asked for */
+    double *turns;              /* (all pairs), those of the row in turn */
+    double *spread;             /* (width) */
+    pe_dd last[PE_ROTARY_AXES]; /* its coordinates: what has not changed is not computed again */
     bool started;
 } pe_rotary;
 
@@ -103,7 +104,7 @@ double pe_rotary_ns(pe_grid_layout layout, size_t pairs, double rows);
 /* Points the row's arrays into `memory` of pe_rotary_scratch bytes. */
 void pe_rotary_memory(pe_rotary *t, void *memory);
 
-/* angle, sine and cosine of a row with these coordinates (naxes). */
+/* Sines and cosines of a row with these coordinates (naxes). */
 posenc_status pe_rotary_row(pe_rotary *t, const pe_dd *coordinate);
 /* The row last made into row `index` of the tensors; `angles` may be NULL. */
 void pe_rotary_put(pe_rotary *t, int64_t index, posenc_tensor *angles, posenc_tensor *cosines, posenc_tensor *sines);

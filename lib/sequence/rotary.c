@@ -853,6 +853,23 @@ void pe_rope_write(pe_rope_layout l, size_t n, const double *pair, double *row, 
         memcpy(dst + size, dst, size);
 }
 
+bool pe_rope_spin_straight(const pe_rope_spin *s, pe_rope_layout l)
+{
+    return s->fast && s->turning == s->pairs && s->attention.hi == 1 && l != PE_ROPE_INTERLEAVED;
+}
+
+pe_rotor_place pe_rope_spin_place(const pe_rope_spin *s, pe_rope_layout l, posenc_dtype dtype, void *cosines, void *sines)
+{
+    const size_t size = s->pairs * posenc_dtype_size(dtype);
+    return (pe_rotor_place){
+        .dtype = dtype,
+        .first = sines,
+        .second = cosines,
+        .step = pe_rope_once(l) ? size : 2 * size,
+        .again = pe_rope_once(l) ? 0 : size,
+    };
+}
+
 /* ---- outputs ---- */
 
 posenc_status pe_rope_shape(const posenc_request *r, const pe_rope_params *p, posenc_result *out, posenc_error *err)

@@ -176,6 +176,9 @@ uint64_t pe_rope_spin_size(const posenc_request *r, const pe_rope_params *p, boo
 pe_rope_spin pe_rope_spin_begin(const posenc_request *r, const pe_rope_params *p, bool single, const pe_dd *w,
                                 void *storage);
 posenc_status pe_rope_spin_row(pe_rope_spin *s, double position, double *cosine, double *sine, pe_pace *pace);
+/* Whether rows of tables come straight from the rotor: pe_rotor_rows, at this place. */
+bool pe_rope_spin_straight(const pe_rope_spin *s, pe_rope_layout l);
+pe_rotor_place pe_rope_spin_place(const pe_rope_spin *s, pe_rope_layout l, posenc_dtype dtype, void *cosines, void *sines);
 double pe_rope_spin_ns(const posenc_request *r, const pe_rope_params *p, bool single); /* cost of a row with its writing */
 
 /* ---- outputs that every rotary encoding has ---- */

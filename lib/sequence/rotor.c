@@ -1,26 +1,63 @@
-/* rotor.c - anchors and rotations. */
+/* rotor.c - factors, anchors and rotations. */
 #include "sequence/rotor.h"
+
+#include "core/narrow.h"
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 #include <math.h>
 #include <string.h>
 
-enum { STEPS = 64, WIDE = 8192 }; /* steps of a block; pairs from which rotations are made anew for each row */
+enum {
+    DIGITS = PE_ROTOR_DIGITS,
+    LEVELS = PE_ROTOR_LEVELS,
+    STEPS = 64, /* positions of a block: -FARTHEST .. FARTHEST - 1 from its anchor */
+    FARTHEST = STEPS / 2,
+    WIDE = 8192, /* pairs from which factors and rotations are not kept */
+};
 #define SMALL 0x1p-18
 
-static unsigned kept(size_t pairs) { return pairs < WIDE ? STEPS : 1; } /* rotations that storage has room for */
+static bool keeps(size_t pairs) { return pairs < WIDE; }
 
-uint64_t pe_rotor_size(size_t pairs) { return (uint64_t)pairs * (2 * kept(pairs) + 2) * sizeof(double); }
+/* From sines to cosines and on to the next row: not a multiple of a page, for then all of them would fall together in the
+ * cache. */
+static size_t stride(size_t pairs) { return (pairs + 7) / 8 * 8 + 8; }
+
+/* ---- storage, in rows ---- */
+
+static size_t digit_rows(size_t pairs) { return keeps(pairs) ? DIGITS * 7 : DIGITS; }
+static size_t rotation_rows(size_t pairs) { return keeps(pairs) ? FARTHEST + 1 : 1; }
+
+uint64_t pe_rotor_size(size_t pairs)
+{
+    const uint64_t rows = 1 + digit_rows(pairs) + rotation_rows(pairs) + LEVELS;
+    return rows * 2 * stride(pairs) * sizeof(double);
+}
 
 pe_rotor pe_rotor_begin(const pe_dd *w, size_t pairs, void *storage)
 {
-    double *s = storage;
-    return (pe_rotor){ .pairs = pairs, .w = w, .anchor = s, .rotation = s + 2 * pairs, .block = -1, .last = -1 };
+    const size_t row = 2 * stride(pairs);
+    pe_rotor r = { .pairs = pairs, .w = w, .unit = storage, .block = -1, .last = -1 };
+    r.digit = r.unit + row;
+    r.rotation = r.digit + digit_rows(pairs) * row;
+    r.chain = r.rotation + rotation_rows(pairs) * row;
+    for (size_t i = 0; i < pairs; i++) {
+        r.unit[i] = 0;
+        r.unit[row / 2 + i] = 1;
+    }
+    return r;
 }
 
-/* (a + i b) (c + i d), and whether a result is small. `a` sines, `b` cosines, of anchor and rotation. */
-PE_BODY void turn_body(const double *sa, const double *ca, const double *sb, const double *cb, size_t n, double *sine,
-                       double *cosine, bool *small)
+/* ---- products ---- */
+
+/* (a + i b) (c + i d), and whether a result is small. `a` sines, `b` cosines, of anchor and rotation; `back`: the rotation
+ * turns the other way. */
+PE_BODY void turn_body(const double *sa, const double *ca, const double *sb, const double *cb, bool back, size_t n,
+                       double *sine, double *cosine, bool *small)
 {
+    const uint64_t sign = (uint64_t)back << 63;
     const pe_masks small_bits = (pe_masks)PE_SPLAT(SMALL * SMALL);
     pe_masks low = { 0 };
     size_t i = 0;
@@ -30,6 +67,7 @@ PE_BODY void turn_body(const double *sa, const double *ca, const double *sb, con
         PE_LOAD(b, ca + i, PE_LANES);
         PE_LOAD(c, sb + i, PE_LANES);
         PE_LOAD(d, cb + i, PE_LANES);
+        c = (pe_lanes)((pe_bits)c ^ sign);
         pe_lanes s = a * d + b * c, k = b * d - a * c;
         low |= ((pe_masks)(s * s) - small_bits) | ((pe_masks)(k * k) - small_bits); /* negative where below */
         PE_STORE(sine + i, s, PE_LANES);
@@ -39,17 +77,217 @@ PE_BODY void turn_body(const double *sa, const double *ca, const double *sb, con
     for (int l = 0; l < PE_LANES; l++)
         any |= low[l] < 0;
     for (; i < n; i++) {
-        sine[i] = sa[i] * cb[i] + ca[i] * sb[i];
-        cosine[i] = ca[i] * cb[i] - sa[i] * sb[i];
+        const double sine_b = back ? -sb[i] : sb[i];
+        sine[i] = sa[i] * cb[i] + ca[i] * sine_b;
+        cosine[i] = ca[i] * cb[i] - sa[i] * sine_b;
         any |= sine[i] * sine[i] < SMALL * SMALL || cosine[i] * cosine[i] < SMALL * SMALL;
     }
     *small = any;
 }
 
 PE_KERNEL(turn, turn_body,
-          (const double *sa, const double *ca, const double *sb, const double *cb, size_t n, double *sine, double *cosine,
-           bool *small),
-          (sa, ca, sb, cb, n, sine, cosine, small))
+          (const double *sa, const double *ca, const double *sb, const double *cb, bool back, size_t n, double *sine,
+           double *cosine, bool *small),
+          (sa, ca, sb, cb, back, n, sine, cosine, small))
+
+/* The same product, rounded to where it goes: of one row, or of the two at the same distance from the anchor. Whether one
+ * is small is asked of the float32, and of 2^-18 itself too: where `small` is false, none is; where it is true, one may be.
+ */
+typedef struct product {
+    const double *sa, *ca, *sb, *cb;
+    size_t n;                /* a multiple of GROUP */
+    bool negative, back;     /* the position is negative; the row is before the anchor */
+    pe_rotor_place to;       /* of the row */
+    char *opposite, *second; /* of the row opposite, which is after the anchor: its first and second place; NULL: none */
+} product;
+
+enum { GROUP = 2 * PE_LANES }; /* pairs written together: whole lines of the cache, where they are float32 */
+
+typedef float quad __attribute__((vector_size(16)));
+typedef uint16_t halves8 __attribute__((vector_size(16)));
+
+PE_BODY void put_quad(char *to, const quad *q)
+{
+#if defined(__x86_64__)
+    _mm_stream_ps((float *)(void *)to, (__m128)*q);
+#else
+    memcpy(to, q, sizeof *q);
+#endif
+}
+
+PE_BODY void put_floats(char *to, const pe_floats16 *f, bool past)
+{
+    if (past) {
+        const quad a = __builtin_shufflevector(*f, *f, 0, 1, 2, 3), b = __builtin_shufflevector(*f, *f, 4, 5, 6, 7);
+        const quad c = __builtin_shufflevector(*f, *f, 8, 9, 10, 11), d = __builtin_shufflevector(*f, *f, 12, 13, 14, 15);
+        put_quad(to, &a);
+        put_quad(to + 16, &b);
+        put_quad(to + 32, &c);
+        put_quad(to + 48, &d);
+    } else {
+        memcpy(to, f, sizeof *f);
+    }
+}
+
+PE_BODY void put_halves(char *to, const pe_halves16 *h, bool past)
+{
+    if (past) {
+        const quad a = (quad)__builtin_shufflevector(*h, *h, 0, 1, 2, 3, 4, 5, 6, 7),
+                   b = (quad)__builtin_shufflevector(*h, *h, 8, 9, 10, 11, 12, 13, 14, 15);
+        put_quad(to, &a);
+        put_quad(to + 16, &b);
+    } else {
+        memcpy(to, h, sizeof *h);
+    }
+}
+
+/* Two times eight float64 as sixteen float32: rounded to odd on the way to what is shorter. */
+PE_BODY void sixteen(const pe_lanes *first, const pe_lanes *second, posenc_dtype dtype, bool zipped, pe_floats16 *f,
+                     pe_words16 *low)
+{
+    pe_lanes x = *first, y = *second;
+    if (dtype != PE_float32) {
+        pe_lanes_odd(&x);
+        pe_lanes_odd(&y);
+    }
+    pe_floats16_of(&x, &y, zipped, f);
+    *low |= ((pe_words16)*f & 0x7fffffff) - 0x36800001; /* negative up to 2^-18 */
+}
+
+PE_BODY void shorter(const pe_floats16 *f, posenc_dtype dtype, pe_words16 *w)
+{
+    if (dtype == PE_float16)
+        pe_float16_of(f, true, w);
+    else
+        pe_bfloat16_of(f, w);
+}
+
+/* Rounds sixteen sines or cosines, and stores them, once or twice. */
+PE_BODY void put_apart(const pe_lanes *first, const pe_lanes *second, posenc_dtype dtype, bool past, size_t again, char *to,
+                       pe_words16 *low)
+{
+    pe_floats16 f;
+    sixteen(first, second, dtype, false, &f, low);
+    if (dtype == PE_float32) {
+        put_floats(to, &f, past);
+        if (again)
+            put_floats(to + again, &f, past);
+        return;
+    }
+    pe_words16 w;
+    shorter(&f, dtype, &w);
+    const pe_halves16 h = __builtin_convertvector(w, pe_halves16);
+    put_halves(to, &h, past);
+    if (again)
+        put_halves(to + again, &h, past);
+}
+
+/* Rounds sixteen pairs of `a`, `b`, and stores them alternating: two float32 lines, or one of halves. */
+PE_BODY void put_zipped(const pe_lanes *a, const pe_lanes *b, const pe_lanes *a2, const pe_lanes *b2, posenc_dtype dtype,
+                        bool past, char *to, pe_words16 *low)
+{
+    pe_floats16 f, g;
+    if (dtype == PE_float32) {
+        sixteen(a, b, dtype, true, &f, low);
+        sixteen(a2, b2, dtype, true, &g, low);
+        put_floats(to, &f, past);
+        put_floats(to + sizeof f, &g, past);
+        return;
+    }
+    pe_words16 v, w;
+    sixteen(a, a2, dtype, false, &f, low);
+    sixteen(b, b2, dtype, false, &g, low);
+    shorter(&f, dtype, &v);
+    shorter(&g, dtype, &w);
+    f = (pe_floats16)(v | w << 16); /* the first of a pair is the lower half */
+    put_floats(to, &f, past);
+}
+
+/* The results of a row for two times eight pairs: where they go. */
+PE_BODY void put_row(const pe_lanes *s, const pe_lanes *k, const pe_lanes *s2, const pe_lanes *k2, posenc_dtype dtype,
+                     bool zipped, bool swap, bool past, size_t again, char *to, char *to2, pe_words16 *low)
+{
+    if (!zipped) {
+        put_apart(s, s2, dtype, past, again, to, low);
+        put_apart(k, k2, dtype, past, again, to2, low);
+    } else if (swap) {
+        put_zipped(k, s, k2, s2, dtype, past, to, low);
+    } else {
+        put_zipped(s, k, s2, k2, dtype, past, to, low);
+    }
+}
+
+PE_BODY void load_four(const product *p, size_t i, pe_lanes *a, pe_lanes *b, pe_lanes *c, pe_lanes *d)
+{
+    PE_LOAD(*a, p->sa + i, PE_LANES);
+    PE_LOAD(*b, p->ca + i, PE_LANES);
+    PE_LOAD(*c, p->sb + i, PE_LANES);
+    PE_LOAD(*d, p->cb + i, PE_LANES);
+}
+
+PE_BODY void write_loop(const product *of, posenc_dtype dtype, bool zipped, bool past, bool both, pe_words16 *low)
+{
+    const product p = *of; /* no store is to what it holds */
+    const size_t size = PE_LANES * (dtype == PE_float32 ? sizeof(float) : sizeof(uint16_t));
+    const size_t step = (zipped ? 4 : 2) * size, again = p.to.again;
+    const uint64_t negative = (uint64_t)p.negative << 63, back = (uint64_t)p.back << 63;
+    const bool swap = zipped && p.to.cosine_first;
+    char *to = p.to.first, *to2 = zipped ? to : p.to.second;
+    char *at = both ? p.opposite : to, *at2 = both && !zipped ? p.second : at;
+    for (size_t i = 0; i < p.n; i += GROUP, to += step, to2 += step, at += step, at2 += step) {
+        pe_lanes a, b, c, d, a2, b2, c2, d2;
+        load_four(&p, i, &a, &b, &c, &d);
+        load_four(&p, i + PE_LANES, &a2, &b2, &c2, &d2);
+        if (both) {
+            const pe_lanes ad = a * d, bc = b * c, bd = b * d, ac = a * c;
+            const pe_lanes ad2 = a2 * d2, bc2 = b2 * c2, bd2 = b2 * d2, ac2 = a2 * c2;
+            const pe_lanes s = ad - bc, k = bd + ac, s2 = ad2 - bc2, k2 = bd2 + ac2;
+            put_row(&s, &k, &s2, &k2, dtype, zipped, swap, past, again, to, to2, low);
+            const pe_lanes t = ad + bc, l = bd - ac, t2 = ad2 + bc2, l2 = bd2 - ac2;
+            put_row(&t, &l, &t2, &l2, dtype, zipped, swap, past, again, at, at2, low);
+        } else {
+            c = (pe_lanes)((pe_bits)c ^ back);
+            c2 = (pe_lanes)((pe_bits)c2 ^ back);
+            const pe_lanes s = (pe_lanes)((pe_bits)(a * d + b * c) ^ negative), k = b * d - a * c;
+            const pe_lanes s2 = (pe_lanes)((pe_bits)(a2 * d2 + b2 * c2) ^ negative), k2 = b2 * d2 - a2 * c2;
+            put_row(&s, &k, &s2, &k2, dtype, zipped, swap, past, again, to, to2, low);
+        }
+    }
+}
+
+PE_BODY void write_body(const product *p, posenc_dtype dtype, bool zipped, bool *small)
+{
+    pe_words16 low = { 0 };
+    if (p->to.past && p->opposite)
+        write_loop(p, dtype, zipped, true, true, &low);
+    else if (p->to.past)
+        write_loop(p, dtype, zipped, true, false, &low);
+    else if (p->opposite)
+        write_loop(p, dtype, zipped, false, true, &low);
+    else
+        write_loop(p, dtype, zipped, false, false, &low);
+    uint32_t any = 0;
+    for (int l = 0; l < 2 * PE_LANES; l++)
+        any |= low[l];
+    *small = any >> 31;
+}
+
+PE_KERNEL(write32, write_body, (const product *p, bool *small), (p, PE_float32, false, small))
+PE_KERNEL(write16, write_body, (const product *p, bool *small), (p, PE_float16, false, small))
+PE_KERNEL(writeb16, write_body, (const product *p, bool *small), (p, PE_bfloat16, false, small))
+PE_KERNEL(zip32, write_body, (const product *p, bool *small), (p, PE_float32, true, small))
+PE_KERNEL(zip16, write_body, (const product *p, bool *small), (p, PE_float16, true, small))
+PE_KERNEL(zipb16, write_body, (const product *p, bool *small), (p, PE_bfloat16, true, small))
+
+static void write_product(const product *p, bool *small)
+{
+    const pe_path path = pe_simd();
+    switch (p->to.dtype) {
+    case PE_float16: (p->to.zipped ? zip16_paths : write16_paths)[path](p, small); break;
+    case PE_bfloat16: (p->to.zipped ? zipb16_paths : writeb16_paths)[path](p, small); break;
+    default: (p->to.zipped ? zip32_paths : write32_paths)[path](p, small); break;
+    }
+}
 
 PE_BODY void zip_body(const double *first, const double *second, size_t n, double *row)
 {
@@ -76,19 +314,20 @@ void pe_zip(const double *first, const double *second, size_t n, double *row)
     zip_paths[pe_simd()](first, second, n, row);
 }
 
-/* About nanoseconds a pair: made exactly, and by a product. */
-enum { EXACT_NS = 12, TURN_NS = 2, CHUNK = 4096 };
+/* ---- exactly ---- */
 
-static posenc_status exact(pe_rotor *r, double position, double *sine, double *cosine, pe_pace *pace)
+/* About nanoseconds a pair: made exactly, and by a product. */
+enum { EXACT_NS = 12, TURN_NS = 1, CHUNK = 4096 };
+
+static posenc_status exact(const pe_rotor *r, double position, double *row, pe_pace *pace)
 {
-    for (size_t first = 0; first < r->pairs; first += CHUNK) {
-        const size_t end = first + CHUNK < r->pairs ? first + CHUNK : r->pairs;
-        pe_sincos_times(r->w + first, end - first, position, sine + first, cosine + first);
-        posenc_status st = pe_pace_add(pace, (int64_t)(end - first) * EXACT_NS);
-        if (st)
-            return st;
+    posenc_status st = PE_OK;
+    for (size_t first = 0; first < r->pairs && !st; first += CHUNK) {
+        const size_t m = first + CHUNK < r->pairs ? CHUNK : r->pairs - first;
+        pe_sincos_times(r->w + first, m, position, row + first, row + stride(r->pairs) + first);
+        st = pe_pace_add(pace, (int64_t)m * EXACT_NS);
     }
-    return PE_OK;
+    return st;
 }
 
 /* Makes the small ones among n products exactly, many at a time: of small frequencies, and at position 0, all are small. */
@@ -118,39 +357,305 @@ static posenc_status exact_small(const pe_rotor *r, size_t first, double p, size
     return st;
 }
 
-posenc_status pe_rotor_row(pe_rotor *r, double position, double *sine, double *cosine, pe_pace *pace)
+/* ---- factors ---- */
+
+static posenc_status multiply(const pe_rotor *r, const double *a, const double *b, double *row, pe_pace *pace)
 {
-    const double p = fabs(position);
-    const size_t n = r->pairs;
-    posenc_status st;
-    if (p != floor(p))
-        return exact(r, position, sine, cosine, pace);
-    const int64_t whole = (int64_t)p, block = whole / STEPS, step = whole % STEPS;
-    double *sa = r->anchor, *ca = sa + n, *sb = r->rotation + 2 * n * (size_t)(step % kept(n)), *cb = sb + n;
-    if (block != r->block) {
-        r->block = -1;
-        if ((st = exact(r, (double)(block * STEPS), sa, ca, pace)))
-            return st;
-        r->block = block;
+    const size_t n = r->pairs, to_cosine = stride(n);
+    posenc_status st = PE_OK;
+    for (size_t first = 0; first < n && !st; first += CHUNK) {
+        const size_t m = n - first < CHUNK ? n - first : CHUNK;
+        bool small;
+        turn_paths[pe_simd()](a + first, a + to_cosine + first, b + first, b + to_cosine + first, false, m, row + first,
+                              row + to_cosine + first, &small);
+        st = pe_pace_add(pace, (int64_t)m * TURN_NS);
     }
-    if (!(r->made >> step & 1) || (kept(n) == 1 && r->last != step)) {
-        r->last = -1;
-        if ((st = exact(r, (double)step, sb, cb, pace)))
-            return st;
-        r->made |= 1ULL << step;
+    return st;
+}
+
+/* a (b c), by lanes; rows have room for whole ones. */
+PE_BODY void three_body(const double *a, const double *b, const double *c, size_t to_cosine, size_t n, double *out)
+{
+    const double *a2 = a + to_cosine, *b2 = b + to_cosine, *c2 = c + to_cosine;
+    double *out2 = out + to_cosine;
+    for (size_t i = 0; i < n; i += PE_LANES) {
+        pe_lanes s, k, t, l, u, m;
+        PE_LOAD(s, b + i, PE_LANES);
+        PE_LOAD(k, b2 + i, PE_LANES);
+        PE_LOAD(t, c + i, PE_LANES);
+        PE_LOAD(l, c2 + i, PE_LANES);
+        PE_LOAD(u, a + i, PE_LANES);
+        PE_LOAD(m, a2 + i, PE_LANES);
+        const pe_lanes sine = s * l + k * t, cosine = k * l - s * t;
+        const pe_lanes x = u * cosine + m * sine, y = m * cosine - u * sine;
+        PE_STORE(out + i, x, PE_LANES);
+        PE_STORE(out2 + i, y, PE_LANES);
+    }
+}
+
+PE_KERNEL(three, three_body, (const double *a, const double *b, const double *c, size_t to_cosine, size_t n, double *out),
+          (a, b, c, to_cosine, n, out))
+
+/* *row: a (b c); `to` has room for it. What is the unit is no factor. */
+static posenc_status multiply_three(const pe_rotor *r, const double *a, const double *b, const double *c, double *to,
+                                    const double **row, pe_pace *pace)
+{
+    const size_t n = r->pairs;
+    const double *of[3] = { a, b, c }, *factor[3] = { r->unit };
+    int count = 0;
+    posenc_status st = PE_OK;
+    for (int i = 0; i < 3; i++)
+        if (of[i] != r->unit)
+            factor[count++] = of[i];
+    *row = count < 2 ? factor[0] : to;
+    if (count == 2)
+        return multiply(r, factor[0], factor[1], to, pace);
+    for (size_t first = 0; first < n && count == 3 && !st; first += CHUNK) {
+        const size_t m = n - first < CHUNK ? n - first : CHUNK;
+        three_paths[pe_simd()](a + first, b + first, c + first, stride(n), m, to + first);
+        st = pe_pace_add(pace, 2 * (int64_t)m * TURN_NS);
+    }
+    return st;
+}
+
+/* *row: the factor of digit number `place`. */
+static posenc_status factor(pe_rotor *r, int place, int digit, const double **row, pe_pace *pace)
+{
+    *row = r->unit;
+    if (!digit)
+        return PE_OK;
+    const int slot = keeps(r->pairs) ? place * 7 + digit - 1 : place;
+    double *to = r->digit + (size_t)slot * 2 * stride(r->pairs);
+    *row = to;
+    if (r->digits_made >> slot & 1 && (keeps(r->pairs) || r->digit_held[place] == digit))
+        return PE_OK;
+    r->digits_made &= ~(1ULL << slot);
+    posenc_status st = exact(r, (double)((int64_t)digit << 3 * place), to, pace);
+    if (st)
+        return st;
+    r->digits_made |= 1ULL << slot;
+    r->digit_held[place] = digit;
+    return PE_OK;
+}
+
+/* The factors of the two digits, 8 d + e, of a level; of a digit 0 the unit. */
+static posenc_status two_factors(pe_rotor *r, int level, int digits, const double **high, const double **low, pe_pace *pace)
+{
+    posenc_status st = factor(r, 2 * level + 1, digits / 8, high, pace);
+    return st ? st : factor(r, 2 * level, digits % 8, low, pace);
+}
+
+/* *row: the factor of a step, or of one back. */
+static posenc_status rotation(pe_rotor *r, int step, const double **row, pe_pace *pace)
+{
+    double *to = r->rotation + (keeps(r->pairs) ? (size_t)step * 2 * stride(r->pairs) : 0);
+    const bool there = r->rotations_made >> step & 1 && (keeps(r->pairs) || r->last == step);
+    if (there && step / 8 && step % 8) {
+        *row = to;
+        return PE_OK;
+    }
+    const double *high, *low;
+    posenc_status st = two_factors(r, 0, step, &high, &low, pace);
+    if (st)
+        return st;
+    *row = high == r->unit ? low : low == r->unit ? high : to;
+    if (*row == to && !(st = multiply(r, high, low, to, pace))) {
+        r->rotations_made |= 1ULL << step;
         r->last = step;
     }
-    for (size_t first = 0; first < n; first += CHUNK) {
-        const size_t m = n - first < CHUNK ? n - first : CHUNK;
-        double *s = sine + first, *c = cosine + first;
-        bool small;
-        turn_paths[pe_simd()](sa + first, ca + first, sb + first, cb + first, m, s, c, &small);
-        if (small && (st = exact_small(r, first, p, m, s, c, pace)))
+    return st;
+}
+
+/* Brings the anchors to a block: those of the levels above that stay, stay. */
+static posenc_status go_to(pe_rotor *r, int64_t block, pe_pace *pace)
+{
+    const size_t row = 2 * stride(r->pairs);
+    int level = 1;
+    if (r->block < 0)
+        level = LEVELS;
+    else
+        while (level < LEVELS && r->block >> 6 * level != block >> 6 * level)
+            level++;
+    r->block = -1;
+    if (level == LEVELS) { /* what is above all digits; where that is nothing, factors begin with the digits */
+        double *top = r->chain;
+        const int64_t above = block >> 6 * (LEVELS - 1);
+        posenc_status st = above ? exact(r, ldexp((double)above, 6 * LEVELS), top, pace) : PE_OK;
+        if (st)
             return st;
-        for (size_t i = 0; position < 0 && i < m; i++)
-            s[i] = -s[i];
-        if ((st = pe_pace_add(pace, (int64_t)m * TURN_NS)))
+        r->anchor[0] = above ? top : r->unit;
+        level--;
+    }
+    for (; level >= 1; level--) {
+        const double *above = r->anchor[level == LEVELS - 1 ? 0 : level + 1], *high, *low;
+        double *to = r->chain + (size_t)level * row;
+        posenc_status st = two_factors(r, level, (int)(block >> 6 * (level - 1) & 63), &high, &low, pace);
+        if (!st)
+            st = multiply_three(r, above, high, low, to, &r->anchor[level], pace);
+        if (st)
             return st;
     }
+    r->block = block;
     return PE_OK;
+}
+
+/* ---- rows ---- */
+
+/* The nearest anchor, and the way from there. */
+typedef struct way {
+    const double *anchor, *rotation;
+    bool back;
+} way;
+
+/* Of a whole position, which is not negative. */
+static posenc_status prepare(pe_rotor *r, int64_t p, way *y, pe_pace *pace)
+{
+    const int64_t block = (p + FARTHEST) / STEPS, step = p - block * STEPS;
+    posenc_status st = block == r->block ? PE_OK : go_to(r, block, pace);
+    st = st ? st : rotation(r, (int)(step < 0 ? -step : step), &y->rotation, pace);
+    y->anchor = r->anchor[1];
+    y->back = step < 0;
+    return st;
+}
+
+/* Pairs first .. first + m - 1, exactly where they are small. */
+static posenc_status turned(const pe_rotor *r, const way *y, double position, size_t first, size_t m, double *sine,
+                            double *cosine, pe_pace *pace)
+{
+    const size_t to_cosine = stride(r->pairs);
+    const double *a = y->anchor + first, *b = y->rotation + first;
+    bool small;
+    posenc_status st = PE_OK;
+    turn_paths[pe_simd()](a, a + to_cosine, b, b + to_cosine, y->back, m, sine, cosine, &small);
+    if (small)
+        st = exact_small(r, first, fabs(position), m, sine, cosine, pace);
+    for (size_t i = 0; position < 0 && i < m; i++)
+        sine[i] = -sine[i];
+    return st ? st : pe_pace_add(pace, (int64_t)m * TURN_NS);
+}
+
+static bool is_whole(double position) { return position == floor(position); }
+
+/* The same of a position that may not be whole, for which y is not read. */
+static posenc_status some_pairs(const pe_rotor *r, const way *y, double position, size_t first, size_t m, double *sine,
+                                double *cosine, pe_pace *pace)
+{
+    if (is_whole(position))
+        return turned(r, y, position, first, m, sine, cosine, pace);
+    pe_sincos_times(r->w + first, m, position, sine, cosine);
+    return pe_pace_add(pace, (int64_t)m * EXACT_NS);
+}
+
+posenc_status pe_rotor_row(pe_rotor *r, double position, double *sine, double *cosine, pe_pace *pace)
+{
+    way y = { 0 };
+    posenc_status st = is_whole(position) ? prepare(r, (int64_t)fabs(position), &y, pace) : PE_OK;
+    for (size_t first = 0; first < r->pairs && !st; first += CHUNK) {
+        const size_t m = r->pairs - first < CHUNK ? r->pairs - first : CHUNK;
+        st = some_pairs(r, &y, position, first, m, sine + first, cosine + first, pace);
+    }
+    return st;
+}
+
+/* ---- rows, rounded ---- */
+
+enum { SOME = 512 };
+
+/* The place of row number i, from pair `first` on. */
+static pe_rotor_place place_of(const pe_rotor_place *to, int64_t i, size_t first)
+{
+    const size_t offset = (size_t)i * to->step, pair = first * posenc_dtype_size(to->dtype);
+    pe_rotor_place p = *to;
+    p.first = (char *)to->first + offset + (to->zipped ? 2 * pair : pair);
+    p.second = to->zipped ? NULL : (char *)to->second + offset + pair;
+    return p;
+}
+
+/* Pairs first .. first + m - 1, m <= SOME, one row, as pe_rotor_row makes them. */
+static __attribute__((noinline)) posenc_status put_plainly(const pe_rotor *r, const way *y, double position, size_t first,
+                                                           size_t m, const pe_rotor_place *to, pe_pace *pace)
+{
+    double sine[SOME], cosine[SOME], row[2 * SOME];
+    posenc_status st = some_pairs(r, y, position, first, m, sine, cosine, pace);
+    if (st)
+        return st;
+    if (to->zipped) {
+        pe_zip(to->cosine_first ? cosine : sine, to->cosine_first ? sine : cosine, m, row);
+        posenc_convert(to->dtype, to->first, row, 2 * m);
+        return PE_OK;
+    }
+    posenc_convert(to->dtype, to->first, sine, m);
+    posenc_convert(to->dtype, to->second, cosine, m);
+    if (to->again) {
+        const size_t size = m * posenc_dtype_size(to->dtype);
+        memcpy((char *)to->first + to->again, to->first, size);
+        memcpy((char *)to->second + to->again, to->second, size);
+    }
+    return PE_OK;
+}
+
+/* One row, or two opposite ones: number i at `position`, and number `opposite` (-1: none) as far after the anchor as that is
+ * before it. */
+static posenc_status put_rows(const pe_rotor *r, const way *y, double position, int64_t i, double position2,
+                              int64_t opposite, const pe_rotor_place *to, pe_pace *pace)
+{
+    const size_t n = r->pairs, to_cosine = stride(n);
+    const bool lanes = is_whole(position);
+    posenc_status st = PE_OK;
+    for (size_t first = 0, m; first < n && !st; first += m) {
+        const size_t left = n - first; /* whole groups together, then the rest */
+        m = left >= SOME ? SOME : left >= GROUP ? left / GROUP * GROUP : left;
+        const pe_rotor_place here = place_of(to, i, first), there = place_of(to, opposite < 0 ? i : opposite, first);
+        if (lanes && m >= GROUP) {
+            const double *a = y->anchor + first, *b = y->rotation + first;
+            product of = { a, a + to_cosine, b, b + to_cosine, m, position < 0, y->back, here, NULL, NULL };
+            if (opposite >= 0) {
+                of.opposite = there.first;
+                of.second = there.second;
+            }
+            bool small;
+            write_product(&of, &small);
+            st = pe_pace_add(pace, (int64_t)m * (opposite < 0 ? 1 : 2) * TURN_NS);
+            if (st || !small)
+                continue;
+        }
+        st = put_plainly(r, y, position, first, m, &here, pace);
+        if (!st && opposite >= 0) {
+            way forth = *y;
+            forth.back = false;
+            st = put_plainly(r, &forth, position2, first, m, &there, pace);
+        }
+    }
+    return st;
+}
+
+posenc_status pe_rotor_rows(pe_rotor *r, double first, int64_t n, const pe_rotor_place *to, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < n && !st;) {
+        const double position = first + (double)i;
+        way y = { 0 };
+        if (!is_whole(position) || position < 0 || n - i < 2) {
+            st = is_whole(position) ? prepare(r, (int64_t)fabs(position), &y, pace) : PE_OK;
+            st = st ? st : put_rows(r, &y, position, i, 0, -1, to, pace);
+            i++;
+            continue;
+        }
+        /* the rows of one block: pairs of them as far as both are there */
+        const int64_t p = (int64_t)position, anchor = (p + FARTHEST) / STEPS * STEPS, end = p + n - i;
+        const int64_t stop = end < anchor + FARTHEST ? end : anchor + FARTHEST;
+        for (int64_t k = 0; k <= FARTHEST && !st; k++) {
+            const int64_t back = anchor - k, forth = anchor + k;
+            const bool is_back = k > 0 && back >= p && back < stop, is_forth = forth >= p && forth < stop;
+            if (!is_back && !is_forth)
+                continue;
+            const int64_t one = is_back ? back : forth;
+            st = prepare(r, one, &y, pace);
+            st = st ? st
+                    : put_rows(r, &y, (double)one, i + one - p, (double)forth, is_back && is_forth ? i + forth - p : -1, to,
+                               pace);
+        }
+        i += stop - p;
+    }
+    return st;
 }

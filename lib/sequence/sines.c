@@ -119,17 +119,21 @@ posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *
     return pe_pace_add(pace, 200);
 }
 
+/* Every column is a pair's. */
+static bool whole(const pe_columns *c) { return c->cosines == c->pairs && c->width == 2 * c->pairs; }
+
+bool pe_sines_whole(const pe_sines *s, const pe_columns *c) { return whole(c) && c->width == (size_t)s->width; }
+
 /* Puts the sines and cosines of all pairs where they belong. */
 static void place(const pe_sines *s, const pe_columns *c, const double *sine, const double *cosine, double *row)
 {
     const size_t n = c->pairs;
-    const bool whole = c->cosines == n && c->width == 2 * n; /* every column is a pair's */
-    if (whole && s->split) {
+    if (whole(c) && s->split) {
         memcpy(row + c->sin0, sine, n * sizeof *row);
         memcpy(row + c->cos0, cosine, n * sizeof *row);
         return;
     }
-    if (whole) {
+    if (whole(c)) {
         pe_zip(s->flip ? cosine : sine, s->flip ? sine : cosine, n, row);
         return;
     }
@@ -150,11 +154,24 @@ posenc_status pe_sines_turn(const pe_sines *s, const pe_columns *c, pe_rotor *ro
     return pe_pace_add(pace, (int64_t)c->width + 50);
 }
 
+pe_rotor_place pe_sines_place(const pe_sines *s, const pe_columns *c, posenc_dtype dtype, void *to)
+{
+    const size_t size = posenc_dtype_size(dtype);
+    return (pe_rotor_place){
+        .dtype = dtype,
+        .zipped = !s->split,
+        .cosine_first = s->flip,
+        .first = (char *)to + (s->split ? c->sin0 * size : 0),
+        .second = s->split ? (char *)to + c->cos0 * size : NULL,
+        .step = c->width * size,
+    };
+}
+
 posenc_status pe_sines_wave(const pe_sines *s, const pe_columns *c, const pe_waves *waves, pe_dd position, double *both,
                             double *row, pe_pace *pace)
 {
     enum { CHUNK = 4096 };
-    const bool apart = s->split && c->cosines == c->pairs && c->width == 2 * c->pairs; /* where they belong already */
+    const bool apart = s->split && whole(c); /* where they belong already */
     double *sine = apart ? row + c->sin0 : both, *cosine = apart ? row + c->cos0 : both + c->pairs;
     posenc_status st = PE_OK;
     for (size_t first = 0; first < c->pairs && !st; first += CHUNK) {

@@ -62,6 +62,10 @@ posenc_status pe_sines_row(const pe_sines *s, const pe_columns *c, const pe_dd *
 posenc_status pe_sines_turn(const pe_sines *s, const pe_columns *c, pe_rotor *rotor, double position, double *both,
                             double *row, pe_pace *pace);
 
+/* Whether rows are pairs and nothing else, none of them cut; then pe_rotor_rows writes them at this place: row 0 at `to`. */
+bool pe_sines_whole(const pe_sines *s, const pe_columns *c);
+pe_rotor_place pe_sines_place(const pe_sines *s, const pe_columns *c, posenc_dtype dtype, void *to);
+
 /* The same of positions that are not whole: by waves of the frequencies. Not for s->single. */
 posenc_status pe_sines_wave(const pe_sines *s, const pe_columns *c, const pe_waves *waves, pe_dd position, double *both,
                             double *row, pe_pace *pace);

@@ -1,23 +1,14 @@
-#!/usr/bin/env python3
-"""families.py [ROUNDS]: one row or more for each family of encodings, against the NumPy and torch code that users write today.
+"""One row or more for each family of encodings, against the NumPy and torch code that users write today. No goals: what stands
+in performance.md has rows of its own in the other modules.
 
-Alternated in one run, median of ROUNDS (5), one thread each; ratios: time of the peer by time of posenc, over 1 means posenc is
-faster. Resolving checks and hashes the inputs, which no peer does. posenc computes in float64 or better and rounds once; peers compute in float32, as they do in models. Rows say absent
-where a peer is not installed (Debian: python3-numpy, python3-torch)."""
+posenc computes in float64 or better and rounds once; peers compute in float32, as they do in models. Ours includes checks and
+the SHA-256 of the inputs, which no peer does."""
 import base64
-import json
 import math
-import os
-import statistics
-import subprocess
-import sys
-import time
-from pathlib import Path
 
-for v in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[v] = "1"
+import numpy as np
 
-import numpy as np  # noqa: E402
+import measure
 
 try:
     import torch
@@ -26,36 +17,9 @@ try:
 except ImportError:
     torch = None
 
-BUILD = Path(__file__).resolve().parents[2] / os.environ.get("POSENC_BUILD", "build/release")
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-RNG = np.random.default_rng(1)
-
-
 def tensor(a):
     a = np.ascontiguousarray(a)
     return {"dtype": str(a.dtype), "shape": list(a.shape), "data": base64.b64encode(a.tobytes()).decode()}
-
-
-class Posenc:
-    def __init__(self):
-        self.p = subprocess.Popen([BUILD / "bench_requests"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.resolved = []      # seconds of resolving in each run: checks, and the SHA-256 of the inputs
-
-    def seconds(self, encoding, body):
-        self.p.stdin.write(f"{encoding}\t{json.dumps(body)}\n")
-        self.p.stdin.flush()
-        word = self.p.stdout.readline().strip()
-        if not word or word.startswith("error"):
-            sys.exit(f"{encoding}: {word}")
-        total, resolved = map(float, word.split())
-        self.resolved.append(resolved)
-        return total
-
-
-def spent(f):
-    t = time.perf_counter()
-    f()
-    return time.perf_counter() - t
 
 
 # ---- what users write ----
@@ -161,42 +125,17 @@ def swin(w):
     return r[..., 0] * (2 * w - 1) + r[..., 1]
 
 
-def molecules():
-    """The batch of tests/data/mol_hiv_1k.npz as a request, and the same as dense Laplacians made and decomposed one by one."""
-    d = np.load(Path(__file__).resolve().parents[1] / "data/mol_hiv_1k.npz")
-    e, ptr = d["edge_index"], d["ptr"]
-    owner = np.searchsorted(ptr, e[0], side="right") - 1
-    each = [(int(ptr[g + 1] - ptr[g]), e[:, owner == g] - ptr[g]) for g in range(len(ptr) - 1)]
-    graph = {"num_nodes": int(ptr[-1]), "edge_index": e.tolist(), "ptr": ptr.tolist()}
-
-    def vectors():
-        for n, (u, v) in each:
-            a = np.zeros((n, n))
-            a[u, v] = a[v, u] = 1
-            r = 1 / np.sqrt(np.maximum(a.sum(1), 1))
-            np.linalg.eigh(np.eye(n) - r[:, None] * a * r)
-
-    def walks():
-        for n, (u, v) in each:
-            a = np.zeros((n, n))
-            a[u, v] = a[v, u] = 1
-            p, q = a / np.maximum(a.sum(1, keepdims=True), 1), np.eye(n)
-            for _ in range(20):
-                q = q @ p
-                q.diagonal().copy()
-    return graph, vectors, walks
-
-
-def rows():
-    """family, what, encoding, body, NumPy's function or None, torch's function or None"""
-    t = RNG.uniform(0, 1000, 4096).astype(np.float32)
-    q, k = (RNG.standard_normal((8, 1024, 128), dtype=np.float32) for _ in range(2))
-    bias, table = RNG.standard_normal((32, 16), dtype=np.float32), RNG.standard_normal((197, 768), dtype=np.float32)
-    old = RNG.standard_normal((512, 768), dtype=np.float32)
-    x, b = RNG.uniform(0, 1, (4096, 2)).astype(np.float32), RNG.standard_normal((128, 2), dtype=np.float32)
-    emb, enc = RNG.standard_normal((8, 512, 768), dtype=np.float32), RNG.standard_normal((512, 768), dtype=np.float32)
-    far = RNG.integers(0, 10**6, 2048)
-    ids = RNG.integers(0, 3, (64, 512))
+def cases():
+    """family, what, encoding, body, NumPy's function or None, torch's function or None. The same in every process."""
+    rng = np.random.default_rng(1)
+    t = rng.uniform(0, 1000, 4096).astype(np.float32)
+    q, k = (rng.standard_normal((8, 1024, 128), dtype=np.float32) for _ in range(2))
+    bias, table = rng.standard_normal((32, 16), dtype=np.float32), rng.standard_normal((197, 768), dtype=np.float32)
+    old = rng.standard_normal((512, 768), dtype=np.float32)
+    x, b = rng.uniform(0, 1, (4096, 2)).astype(np.float32), rng.standard_normal((128, 2), dtype=np.float32)
+    emb, enc = rng.standard_normal((8, 512, 768), dtype=np.float32), rng.standard_normal((512, 768), dtype=np.float32)
+    far = rng.integers(0, 10**6, 2048)
+    ids = rng.integers(0, 3, (64, 512))
     cos, sin = rope(np, 1024, 128, 10000.0)
     yield "absolute", "sinusoidal 2048 x 1024", "sinusoidal", {"embedding_dim": 1024, "num_positions": 2048}, lambda: sinusoid(np, 2048, 1024), lambda: sinusoid(torch, 2048, 1024)
     yield "absolute", "sinusoidal, 2,048 places to 10^6, 128 wide", "sinusoidal", {"embedding_dim": 128, "positions": far.tolist()}, lambda: sinusoid_at(np, far, 128), lambda: sinusoid_at(torch, far, 128)
@@ -212,9 +151,6 @@ def rows():
     yield "relative", "t5_bias 16 x 1024 x 1024", "t5_bias", {"table": tensor(bias), "query_length": 1024, "key_length": 1024, "num_buckets": 32, "max_distance": 128, "bidirectional": True}, lambda: t5(np, bias, 1024), lambda: t5(torch, bias, 1024)
     yield "relative", "kerple log 16 x 1024 x 1024", "kerple", {"variant": "log", "p": [1.5] * 16, "a": [0.5] * 16, "query_length": 1024, "key_length": 1024}, lambda: kerple(np, 16, 1024), lambda: kerple(torch, 16, 1024)
     yield "relative", "swin_relative_position_index 16 x 16", "swin_relative_position_index", {"window_size": [16, 16]}, lambda: swin(16), None
-    graph, vectors, walks = molecules()
-    yield "graph", "laplacian k=8, 1,000 molecules", "laplacian", {"k": 8, "graph": graph}, vectors, None
-    yield "graph", "random_walk 20 steps, 1,000 molecules", "random_walk", {"walk_length": 20, "graph": graph}, walks, None
     yield "use", "combine add, match_rms, 8 x 512 x 768", "combine", {"embedding": tensor(emb), "encoding": tensor(enc), "match_rms": True}, lambda: emb + enc * (np.sqrt((emb * emb).mean()) / np.sqrt((enc * enc).mean())), lambda: torch.from_numpy(emb) + torch.from_numpy(enc) * (torch.from_numpy(emb).pow(2).mean().sqrt() / torch.from_numpy(enc).pow(2).mean().sqrt())
 
 
@@ -230,26 +166,19 @@ def sinusoid_at(xp, p, d):
     return out
 
 
-def main():
-    engine = Posenc()
-    print("| family | what | posenc ms | of it resolving | numpy / posenc | torch / posenc |\n| --- | --- | --- | --- | --- | --- |")
-    for family, what, encoding, body, by_numpy, by_torch in rows():
-        runs = {"posenc": lambda: engine.seconds(encoding, body)}
-        if by_numpy:
-            runs["numpy"] = lambda: spent(by_numpy)
-        if by_torch and torch:
-            runs["torch"] = lambda: spent(by_torch)
-        times = {name: [] for name in runs}
-        engine.resolved.clear()
-        for i in range(ROUNDS + 1):
-            for name, run in runs.items():
-                s = run()
-                if i:       # the first round warms up
-                    times[name].append(s)
-        m = {name: statistics.median(t) for name, t in times.items()}
-        ratio = lambda name, there: f"{m[name] / m['posenc']:.2f}" if name in m else "absent" if there else "-"     # noqa: E731
-        print(f"| {family} | {what} | {m['posenc'] * 1e3:.3f} | {statistics.median(engine.resolved[1:]) * 1e3:.3f} | {ratio('numpy', by_numpy)} | {ratio('torch', by_torch)} |", flush=True)
+def peer(what, library):
+    """What measure.py times: one case by NumPy or torch."""
+    if library == "torch" and not torch:
+        raise ModuleNotFoundError("torch", name="torch")
+    return next(c[4 if library == "numpy" else 5] for c in cases() if c[1] == what)
 
 
-if __name__ == "__main__":
-    main()
+def rows():
+    for family, what, encoding, body, by_numpy, by_torch in cases():
+        if not measure.wanted(f"{family}: {what}", "numpy, as users write it", "torch, as users write it"):
+            continue
+        ours = measure.Ours(encoding, body)
+        for library, there in (("numpy", by_numpy), ("torch", by_torch)):
+            if there:
+                yield from measure.compare(f"{family}: {what}", ours, f"{library}, as users write it",
+                                           measure.Peer("families", "peer", what, library))

@@ -219,7 +219,7 @@ def test_rows_and_tensors(server, client):
 def test_explain_computes_nothing(server, client):
     before = server.metric("posenc_computations_total")
     e = json.loads(server.get("/v1/encodings/sinusoidal.npz?embedding_dim=1022&num_positions=1234&explain=true"))
-    assert e["tensors"]["table"]["shape"] == [1234, 1022] and e["cached"] == "no" and e["key"].startswith("sinusoidal/2 ")
+    assert e["tensors"]["table"]["shape"] == [1234, 1022] and e["cached"] == "no" and e["key"].startswith("sinusoidal/3 ")
     q = client.request("sinusoidal", {"embedding_dim": 1022, "num_positions": 1234}, explain=True)
     assert json.loads(client.call(ENCODE, q).explanation)["digest"] == e["digest"]
     assert server.metric("posenc_computations_total") == before

@@ -321,7 +321,7 @@ def test_if_match(server):
 
 def test_cache_control(server):
     assert get(server, PATH)[1]["Cache-Control"] == "public, max-age=300, stale-while-revalidate=86400, no-transform"
-    assert get(server, PATH + "&rev=2")[1]["Cache-Control"] == "public, max-age=31536000, immutable, no-transform"
+    assert get(server, PATH + "&rev=3")[1]["Cache-Control"] == "public, max-age=31536000, immutable, no-transform"
     assert get(server, "/v1/encodings")[1]["Cache-Control"] == "no-cache"
     assert get(server, "/nope")[1]["Cache-Control"] == "no-store"
 

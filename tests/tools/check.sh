@@ -77,7 +77,7 @@ group_integration()
 {
     step "doors" pytest tests/integration/test_http.py tests/integration/test_grpc.py tests/integration/test_doors.py
     step "hostile framing" pytest tests/integration/test_framing.py
-    step "command and documents" pytest tests/integration/test_cli.py tests/integration/test_docs.py
+    step "command and documents" pytest tests/integration/test_cli.py tests/integration/test_docs.py tests/integration/test_bench.py
     step "python client" pytest clients/python/tests
     step "node client" tests/integration/node.sh
 }

@@ -1,5 +1,5 @@
 /* test_electrostatic.c - the definition with a pseudo-inverse by another solver; isolated nodes; units; components. */
-#include "spectra.h"
+#include "estimates.h"
 
 Suite *electrostatic_suite(void);
 
@@ -211,6 +211,91 @@ START_TEST(sums_that_overflow)
 }
 END_TEST
 
+/* ---- estimates ---- */
+
+/* What is no mean: maxima are 0, minima bounds from above, and known where every node is a landmark. */
+static void extremes(const graph *g, const char *query, bool all)
+{
+    posenc_answer a = ask(name, g, query), b = ask(name, g, "dtype=float64");
+    for (int64_t v = 0; v < g->e.num_nodes; v++) {
+        const double column = get(&a, "encoding", 10 * v), error = get(&a, "standard_error", 10 * v);
+        ck_assert(get(&a, "encoding", 10 * v + 1) == 0 && get(&a, "encoding", 10 * v + 5) == 0);
+        ck_assert(get(&a, "standard_error", 10 * v + 1) == 0 && get(&a, "standard_error", 10 * v + 5) == 0);
+        ck_assert_double_ge(get(&a, "encoding", 10 * v + 4), get(&b, "encoding", 10 * v + 4) - 1e-9);
+        ck_assert_double_ge(column, get(&b, "encoding", 10 * v) - 6 * error - 1e-9);
+        ck_assert_double_ge(get(&a, "standard_error", 10 * v + 4), 0);
+        if (all)
+            ck_assert_double_eq_tol(get(&a, "encoding", 10 * v + 4), get(&b, "encoding", 10 * v + 4), 1e-9);
+    }
+    posenc_answer_fini(&a);
+    posenc_answer_fini(&b);
+}
+
+START_TEST(estimates)
+{
+    graph *g = tangle(60, 80, true, false);
+    as_far_as_it_says(name, g, "self_loops=drop", 10, 1u << 2 | 1u << 3 | 1u << 7 | 1u << 8 | 1u << 9);
+    extremes(g, "method=probe&num_probes=512&dtype=float64", true);
+    extremes(g, "method=probe&num_probes=16&dtype=float64", false);
+    add_weight(g, 5, 5, 1.5); /* a loop, and other components */
+    g->e.num_nodes = 64;
+    add_weight(g, 60, 61, 2);
+    add_weight(g, 61, 62, 1);
+    as_far_as_it_says(name, g, "self_loops=keep", 10, 1u << 2 | 1u << 3 | 1u << 7);
+    extremes(g, "method=probe&num_probes=512&dtype=float64", true);
+    refused(name, g, "method=probe&num_probes=20", PE_INVALID, "num_probes", "multiple of 8");
+    refused(name, g, "seed=3", PE_INVALID, "seed", "method");
+    free(g);
+    as_if_alone(name, "method=probe&num_probes=16", false, "standard_error", "status");
+    as_if_alone(name, "method=probe&num_probes=16", true, "encoding", NULL);
+    g = path(2); /* currents through one edge have one size */
+    posenc_answer a = ask(name, g, "method=probe&num_probes=16&dtype=float64"), b = ask(name, g, "dtype=float64");
+    for (int i = 0; i < 20; i++) {
+        if (i % 10 == 3 || i % 10 == 7) /* these have two signs */
+            continue;
+        ck_assert_double_eq_tol(get(&a, "encoding", i), get(&b, "encoding", i), 1e-12);
+        ck_assert_double_eq_tol(get(&a, "standard_error", i), 0, 1e-12);
+    }
+    posenc_answer_fini(&a);
+    posenc_answer_fini(&b);
+    free(g);
+}
+END_TEST
+
+/* Triangles, one with a leaf, on threads of 10^-k: potentials within a triangle keep their digits, or it is refused. */
+START_TEST(weights_far_apart)
+{
+    int answered = 0, turned_down = 0;
+    for (int k = 0; k <= 300; k += k < 20 ? 1 : 40)
+        for (int leaf = 0; leaf < 2; leaf++) {
+            graph *g = new_graph(leaf ? 4 : 6);
+            for (int i = 0; i < (leaf ? 3 : 6); i++)
+                add_weight(g, i, i / 3 * 3 + (i + 1) % 3, 0.75);
+            add_weight(g, 0, 3, pow(10, -k));
+            posenc_answer a;
+            posenc_error err = { 0 };
+            const posenc_status st = posenc_encode(name, "dtype=float64", &g->e, &a, NULL, &err);
+            if (st) {
+                ck_assert_int_eq(st, PE_INVALID);
+                ck_assert_str_eq(err.fault[0].field, "graph.edge_weight");
+                turned_down++;
+            } else if (k >= 10) { /* at node 1: a charge at 1 or 2, the currents to the neighbours by hand */
+                const double n = leaf ? 4 : 6, rest = n - 3, direct = 0.75;
+                /* out of node 1: (1 + rest) / n of it is to leave at 0, 1 / n at 2 */
+                const double to0 = -(2 * (1 + rest) + 1) / (3 * direct * n), to2 = -(2 + (1 + rest)) / (3 * direct * n);
+                const double want = 0.75 / (1.5 + pow(10, -k)) * to0 + 0.5 * to2;
+                ck_assert_double_eq_tol(get(&a, "encoding", 10 * 1 + 8), want, 1e-6);
+                answered++;
+            }
+            if (!st)
+                posenc_answer_fini(&a);
+            free(g);
+        }
+    ck_assert_int_gt(answered, 5);
+    ck_assert_int_gt(turned_down, 5);
+}
+END_TEST
+
 Suite *electrostatic_suite(void)
 {
     Suite *s = suite_create(name);
@@ -222,6 +307,8 @@ Suite *electrostatic_suite(void)
     tcase_add_test(t, units_and_edges);
     tcase_add_test(t, relabelled_graph);
     tcase_add_test(t, sums_that_overflow);
+    tcase_add_test(t, estimates);
+    tcase_add_test(t, weights_far_apart);
     suite_add_tcase(s, t);
     return s;
 }

@@ -116,6 +116,102 @@ START_TEST(no_nodes_no_work)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+/* Shapes that encodings hold very different things of. */
+static graph *shape(char kind)
+{
+    enum { NODES = 420 };
+    graph *g = kind == 's' ? star(NODES) : kind == 'p' ? path(NODES) : kind == 'c' ? cycle(NODES) : new_graph(NODES);
+    for (int64_t v = 0; v < NODES; v++) {
+        if (kind == 'g' && v % 30)
+            add(g, v - 1, v);
+        if (kind == 'g' && v >= 30)
+            add(g, v - 30, v);
+        for (int i = 0; kind == 'r' && i < 2; i++)
+            add(g, v, any(NODES));
+        for (int i = 0; kind == 'b' && v && i < 8; i++) /* joined to the ends of edges that are there: hubs */
+            add(g, v, g->e.nedges ? g->s[any(g->e.nedges)] / (1 + i % 2) : 0);
+        if (kind == 'm' && v % 20)
+            add(g, v, v - v % 20);
+        if (kind == 'l' && v) /* a clique of a hundred with a tail */
+            for (int64_t u = v < 100 ? 0 : v - 1; u < v; u++)
+                add(g, u, v);
+    }
+    return g;
+}
+
+static const char *const asked[][2] = {
+    { "laplacian", "k=8" },
+    { "laplacian", "k=8&normalization=none" },
+    { "magnetic_laplacian", "k=4" },
+    { "svd", "k=4" },
+    { "lambda_max", "" },
+    { "lambda_max", "normalization=none" },
+    { "random_walk", "walk_length=6" },
+    { "random_walk", "walk_length=6&method=probe&num_probes=8" },
+    { "personalized_pagerank", "output=topk&eps=1e-2" },
+    { "personalized_pagerank", "output=rows&sources=0,1&normalization=row&dangling=uniform" },
+    { "heat_kernel", "kernel_times=0.01&normalization=sym" },
+    { "heat_kernel", "kernel_times=0.01&normalization=sym&method=probe&num_probes=8" },
+    { "electrostatic", "method=probe&num_probes=16" },
+    { "degree", "" },
+    { "local_degree_profile", "" },
+    { "shortest_path", "root=0&path_length=4&return_paths=true" },
+    { "anchor_distance", "" },
+    { "weisfeiler_lehman", "" },
+    { "double_radius_node_labeling", "src=0&dst=1" },
+    { "laplacian_matrix", "nodes=0,1" },
+};
+
+/* What is held beside the result at any moment is no more than was told, and that no more than 64 times as much, but for
+ * room for a cluster of all vectors. */
+START_TEST(memory_as_told)
+{
+    static const char kinds[] = "spcgrbml";
+    for (const char *kind = kinds; *kind; kind++) {
+        if (strchr("l", *kind) && (!strcmp(asked[_i][0], "svd") || !strcmp(asked[_i][0], "magnetic_laplacian")))
+            continue; /* ten seconds of the dense solver */
+        graph *g = shape(*kind);
+        posenc_arena *a = posenc_arena_new(1 << 28);
+        posenc_request r;
+        posenc_error err = { 0 };
+        char text[500];
+        ck_assert(!posenc_request_init(&r, asked[_i][0], a, &err) && !posenc_request_parse(&r, asked[_i][1], &err));
+        ck_assert(!posenc_graph_build(&g->e, a, &r.graph, &err) && !posenc_resolve(&r, &err));
+        posenc_result out = r.shape;
+        for (int i = 0; i < out.ntensors; i++)
+            out.tensor[i].data = posenc_alloc(a, posenc_tensor_size(&out.tensor[i]) + 1);
+        alloc_count();
+        const posenc_status st = posenc_compute(&r, &out, NULL, &err);
+        const double held = (double)alloc_peak(), told = (double)r.cost.scratch;
+        ck_assert_msg(!st, "%c %s %s: %s", *kind, asked[_i][0], asked[_i][1], posenc_error_text(&err, text, sizeof text));
+        ck_assert_msg(held <= told && told < 64 * held + 6e7, "%c %s %s: %g bytes told, %g held", *kind, asked[_i][0],
+                      asked[_i][1], told, held);
+        posenc_arena_free(a);
+        free(g);
+    }
+}
+END_TEST
+
+/* sym of a bipartite component is known: no solver is reckoned with; a triangle on the path changes that. */
+START_TEST(colours_cost_nothing)
+{
+    graph *g = path(20000);
+    ck_assert_double_lt(cost_of("lambda_max", "", &g->e), 5e6);
+    ck_assert_double_gt(cost_of("lambda_max", "normalization=none", &g->e), 5e7);
+    add(g, 0, 2);
+    ck_assert_double_gt(cost_of("lambda_max", "", &g->e), 5e7);
+    free(g);
+    g = cycle(1000);
+    ck_assert_double_lt(cost_of("lambda_max", "", &g->e), 1e6);
+    free(g);
+    g = cycle(1001);
+    ck_assert_double_gt(cost_of("lambda_max", "", &g->e), 1e6);
+    free(g);
+}
+END_TEST
+
 /* A hub makes the bound of the eigenvalues large, and all eigenpairs the cheaper way: their memory is told. */
 START_TEST(memory_of_a_star)
 {
@@ -140,6 +236,8 @@ Suite *graph_costs_suite(void)
     tcase_add_loop_test(c, near_what_was_measured, 0, (int)PE_LEN(measured));
     tcase_add_loop_test(c, no_nodes_no_work, 0, (int)PE_LEN(extremes));
     tcase_add_test(c, memory_of_a_star);
+    tcase_add_loop_test(c, memory_as_told, 0, (int)PE_LEN(asked));
+    tcase_add_test(c, colours_cost_nothing);
     suite_add_tcase(s, c);
     return s;
 }

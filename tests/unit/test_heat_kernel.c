@@ -1,5 +1,5 @@
 /* test_heat_kernel.c - closed forms on both ways of computing, the definition by another solver, the null space, units. */
-#include "spectra.h"
+#include "estimates.h"
 
 Suite *heat_kernel_suite(void);
 
@@ -178,6 +178,77 @@ START_TEST(relabelled_graph)
 }
 END_TEST
 
+/* ---- estimates ---- */
+
+START_TEST(estimates)
+{
+    graph *g = tangle(40, 60, true, false);
+    as_far_as_it_says(name, g, "kernel_times=0.1,1,4", 3, 7);
+    as_far_as_it_says(name, g, "kernel_times=0.5,2&normalization=sym&exclude_zero=false&space_dim=2", 2, 3);
+    /* nine times are spread in two turns, and each as if it were alone; t = 0 is known */
+    posenc_answer a = ask(name, g, "kernel_times=0,1,2,3,4,5,6,7,8&method=probe&num_probes=9&seed=5&dtype=float64"),
+                  b = ask(name, g, "kernel_times=8&method=probe&num_probes=9&seed=5&dtype=float64"),
+                  c = ask(name, g, "kernel_times=8&method=probe&num_probes=9&seed=6&dtype=float64");
+    double off = 0;
+    for (int v = 0; v < 40; v++) {
+        ck_assert_double_eq_tol(get(&a, "encoding", 9 * v), 1 - 1.0 / 40, 1e-15);
+        ck_assert(get(&a, "standard_error", 9 * v) == 0);
+        ck_assert_double_eq_tol(get(&a, "encoding", 9 * v + 8), get(&b, "encoding", v), 1e-14);
+        off += fabs(get(&b, "encoding", v) - get(&c, "encoding", v));
+    }
+    ck_assert_double_gt(off, 0);
+    posenc_answer_fini(&a);
+    posenc_answer_fini(&b);
+    posenc_answer_fini(&c);
+    g->e.num_nodes = 42; /* and two nodes alone, which are known */
+    a = ask(name, g, "kernel_times=1&normalization=sym&method=probe&dtype=float64");
+    ck_assert(get(&a, "standard_error", 41) == 0 && get(&a, "standard_error", 0) > 0);
+    ck_assert_double_eq_tol(get(&a, "encoding", 41), exp(-1), 1e-15);
+    posenc_answer_fini(&a);
+    refused(name, g, "kernel_times=1&num_probes=8", PE_INVALID, "num_probes", "method");
+    refused(name, g, "kernel_times=1&method=probe&num_probes=1", PE_INVALID, "num_probes", "2");
+    refused(name, g, "kernel_times=1e9&method=probe", PE_LIMIT, "kernel_times", "normalization=sym");
+    free(g);
+    as_if_alone(name, "kernel_times=0.5,3&method=probe&num_probes=11", false, "standard_error", "status");
+    as_if_alone(name, "kernel_times=0.5,3&method=probe&num_probes=11", true, "encoding", NULL);
+}
+END_TEST
+
+/* Two triangles on a thread of 10^-k: what is left of the slow pair after a time is told right, or the time is refused. */
+START_TEST(weights_far_apart)
+{
+    int answered = 0, turned_down = 0;
+    for (int k = 0; k <= 300; k += k < 20 ? 2 : 40)
+        for (int late = 0; late < 3; late++) {
+            const double thread = pow(10, -k), slow = 2.0 / 3 * thread, time = late == 0 ? 1 : late == 1 ? 1e4 : 1e9;
+            graph *g = new_graph(6);
+            for (int i = 0; i < 6; i++)
+                add_weight(g, i, i / 3 * 3 + (i + 1) % 3, 0.75);
+            add_weight(g, 0, 3, thread);
+            char query[200];
+            snprintf(query, sizeof query, "kernel_times=%g&exclude_zero=false&dtype=float64", time);
+            posenc_answer a;
+            posenc_error err = { 0 };
+            const posenc_status st = posenc_encode(name, query, &g->e, &a, NULL, &err);
+            if (st) {
+                ck_assert_int_eq(st, PE_INVALID);
+                ck_assert_str_eq(err.fault[0].field, "kernel_times[0]");
+                ck_assert_ptr_nonnull(strstr(err.fault[0].allowed, "weights"));
+                turned_down++;
+            } else if (k >= 4 && time >= 1e4) { /* the fast pairs are gone, and the slow one is that of two lumps */
+                for (int v = 0; v < 6; v++)
+                    ck_assert_double_eq_tol(get(&a, "encoding", v), (1 + exp(-time * slow)) / 6, 1e-4 + thread);
+                answered++;
+            }
+            if (!st)
+                posenc_answer_fini(&a);
+            free(g);
+        }
+    ck_assert_int_gt(answered, 10);
+    ck_assert_int_gt(turned_down, 3);
+}
+END_TEST
+
 Suite *heat_kernel_suite(void)
 {
     Suite *s = suite_create(name);
@@ -188,6 +259,8 @@ Suite *heat_kernel_suite(void)
     tcase_add_test(t, null_space);
     tcase_add_test(t, units_and_edges);
     tcase_add_test(t, relabelled_graph);
+    tcase_add_test(t, estimates);
+    tcase_add_test(t, weights_far_apart);
     suite_add_tcase(s, t);
     return s;
 }

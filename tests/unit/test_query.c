@@ -377,7 +377,7 @@ static const struct {
     { "sinusoidal", "embedding_dim=4&num_positions=1e+1", NULL, NULL },
     { "sinusoidal", "embedding_dim=4&positions=1,2&positions=3", NULL, NULL },
     { "sinusoidal", "embedding_dim=4&num_positions=3&rows=0:2&explain=true&tensors=table", NULL, NULL },
-    { "sinusoidal", "embedding_dim=4&num_positions=3&dtype=float64&rev=2", NULL, NULL },
+    { "sinusoidal", "embedding_dim=4&num_positions=3&dtype=float64&rev=3", NULL, NULL },
     { "sinusoidal", "embedding_dim=4&embedding_dim=4&num_positions=3", "embedding_dim", "DUPLICATE_PARAMETER" },
     { "sinusoidal", "embedding_dim=4&num_positions=3&rows=0:1&rows=0:1", "rows", "DUPLICATE_PARAMETER" },
     { "sinusoidal", "embedding_dim=&num_positions=3", "embedding_dim", "INVALID_PARAMETER" },
@@ -418,7 +418,7 @@ END_TEST
 
 START_TEST(test_read_values)
 {
-    pe_exchange x = exchange("sinusoidal", "embedding_dim=4&positions=5,6&rev=2&positions=7&rows=1:3");
+    pe_exchange x = exchange("sinusoidal", "embedding_dim=4&positions=5,6&rev=3&positions=7&rows=1:3");
     ck_assert_int_eq(pe_read_request(&x), PE_OK);
     ck_assert_int_eq(pe_service_resolve(service, x.request, &x.error), PE_OK);
     ck_assert_int_eq(x.request->r.shape.tensor[0].shape[0], 3); /* both lists are one */

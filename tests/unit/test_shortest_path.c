@@ -491,6 +491,97 @@ START_TEST(ones_in_a_batch)
 }
 END_TEST
 
+/* ---- edges along paths ---- */
+
+/* The edges of a pair of local nodes lead from u to v, are as many as told or `length`, and weigh what the distance says. */
+static void follow(const net *g, const posenc_answer *a, int64_t pair, int64_t base, int64_t u, int64_t v, int64_t length)
+{
+    const double d = net_value(a, "distances", pair);
+    int64_t at = base + u, count = 0;
+    double sum = 0;
+    for (; count < length; count++) {
+        const int64_t e = (int64_t)net_value(a, "path_edges", pair * length + count);
+        if (e < 0)
+            break;
+        const int64_t from = (int64_t)net_value(a, "edges", 2 * e), to = (int64_t)net_value(a, "edges", 2 * e + 1);
+        ck_assert_msg(at == from || (!g->e.directed && at == to), "%d -> %d: edge %d", (int)u, (int)v, (int)e);
+        double w = INFINITY;
+        for (int64_t i = 0; i < g->e.nedges; i++)
+            if ((g->s[i] == from && g->t[i] == to) || (!g->e.directed && g->s[i] == to && g->t[i] == from))
+                w = g->e.weight ? g->w[i] : 1;
+        sum += w;
+        at = at == from ? to : from;
+    }
+    for (int64_t rest = count; rest < length; rest++)
+        ck_assert(net_value(a, "path_edges", pair * length + rest) == -1);
+    if (d < 0 || u == v) {
+        ck_assert_int_eq(count, 0);
+    } else if (count < length) {
+        ck_assert_int_eq(at, base + v);
+        ck_assert_double_eq_tol(sum, d, 1e-9 * d);
+    } else {
+        ck_assert_double_le(sum, d * (1 + 1e-9));
+    }
+}
+
+START_TEST(edges_along_paths)
+{
+    const bool directed = _i & 1, weighted = _i & 2;
+    net *part[] = { net_er(14, 24, directed, weighted, (uint64_t)_i + 7),
+                    net_er(9, 9, directed, weighted, (uint64_t)_i + 9) };
+    net *both = net_batch(part, 2);
+    for (int64_t length = 2; length < 20; length += 9) {
+        char query[100];
+        sprintf(query, "path_length=%d&dtype=float64", (int)length);
+        posenc_answer a = net_ask(NAME, both, query), c;
+        const int64_t sizes[] = { 14, 9 };
+        for (int64_t g = 0, pair = 0, base = 0; g < 2; base += sizes[g++])
+            for (int64_t u = 0; u < sizes[g]; u++)
+                for (int64_t v = 0; v < sizes[g]; v++)
+                    follow(both, &a, pair++, base, u, v, length);
+        posenc_answer_fini(&a);
+        sprintf(query, "path_length=%d&dtype=float64&roots=3,0", (int)length);
+        a = net_ask(NAME, part[0], query);
+        sprintf(query, "path_length=%d&dtype=float64&root=3", (int)length);
+        c = net_ask(NAME, part[0], query);
+        for (int64_t v = 0; v < 14; v++) {
+            follow(part[0], &a, 2 * v, 0, 3, v, length);
+            follow(part[0], &a, 2 * v + 1, 0, 0, v, length);
+            for (int64_t k = 0; k < length; k++)
+                ck_assert(net_value(&c, "path_edges", v * length + k) == net_value(&a, "path_edges", 2 * v * length + k));
+        }
+        posenc_answer_fini(&a);
+        posenc_answer_fini(&c);
+    }
+    net_free(part[0]);
+    net_free(part[1]);
+    net_free(both);
+}
+END_TEST
+
+/* Numbers do not depend on the order of the list; cut off beyond max_dist with drop_beyond; parallel edges and ones of
+ * weight 0; refused where all pairs would not fit. */
+START_TEST(numbers_of_edges)
+{
+    net *g = net_new(4);
+    net_add(g, 3, 2, 1);
+    net_add(g, 1, 0, 0);
+    net_add(g, 2, 1, 2);
+    net_add(g, 0, 1, 5);
+    posenc_answer a = net_ask(NAME, g, "root=0&path_length=3&duplicate_edges=max&symmetrize=max&dtype=float64");
+    net_values(&a, "edges", 8, (const double[]){ 0, 1, 1, 0, 1, 2, 2, 3 });
+    net_values(&a, "path_edges", 12, (const double[]){ -1, -1, -1, 0, -1, -1, 0, 2, -1, 0, 2, 3 });
+    posenc_answer_fini(&a);
+    a = net_ask(NAME, g, "root=0&path_length=3&symmetrize=max&max_dist=6&drop_beyond=true&dtype=float64");
+    net_values(&a, "path_edges", 12, (const double[]){ -1, -1, -1, 0, -1, -1, -1, -1, -1, -1, -1, -1 });
+    posenc_answer_fini(&a);
+    net_free(g);
+    g = net_new(30000);
+    net_refused(NAME, g, "path_length=5", PE_LIMIT, "graph.num_nodes");
+    net_free(g);
+}
+END_TEST
+
 Suite *shortest_path_suite(void)
 {
     Suite *s = suite_create(NAME);
@@ -513,6 +604,8 @@ Suite *shortest_path_suite(void)
     tcase_add_test(t, keys_are_requests);
     tcase_add_test(t, refusals);
     tcase_add_loop_test(t, stops_when_asked, 0, 2);
+    tcase_add_loop_test(t, edges_along_paths, 0, 4);
+    tcase_add_test(t, numbers_of_edges);
     suite_add_tcase(s, t);
     return s;
 }

@@ -380,6 +380,92 @@ START_TEST(a_list_without_brackets)
 }
 END_TEST
 
+/* ---- edges and roots; batches ---- */
+
+static void same_rows(const posenc_answer *a, const posenc_answer *b, int64_t from)
+{
+    for (int i = 0; i < b->result.ntensors; i++) {
+        const posenc_tensor *y = &b->result.tensor[i], *x = tensor_of(a, y->name);
+        const int64_t width = y->rank == 2 ? y->shape[1] : 1, n = posenc_tensor_count(y);
+        ck_assert_msg(x != NULL, "no %s", y->name);
+        for (int64_t k = 0; k < n; k++)
+            ck_assert_msg(posenc_tensor_get(x, from * width + k) == posenc_tensor_get(y, k), "%s[%d]", y->name, (int)k);
+    }
+}
+
+/* Edges in either direction and in any order are the parents; types go with the edges. */
+START_TEST(edges_and_roots)
+{
+    posenc_answer a = ask(NAME,
+                          "edge_index=[[4,1,0,3,5],[1,0,2,1,6]]&root=0,5&edge_types=[9,8,7,6,5]&path_length=3&tree_depth=2"),
+                  b = ask(NAME, "parent=[-1,0,0,1,1,-1,5]&edge_types=[0,8,7,6,9,0,5]&path_length=3&tree_depth=2"),
+                  c = ask(NAME,
+                          "edge_index=[[5,1,0,1,2],[6,3,1,4,0]]&root=5,0&edge_types=[5,6,8,9,7]&path_length=3&tree_depth=2");
+    same_rows(&a, &b, 0);
+    same_rows(&c, &b, 0);
+    posenc_answer_fini(&a);
+    posenc_answer_fini(&b);
+    posenc_answer_fini(&c);
+}
+END_TEST
+
+/* Each tree of a batch as if it were alone; one that is none voids no other; placeholders follow their own tree. */
+START_TEST(batches)
+{
+    posenc_answer a = ask(NAME, "parent=[-1,0,0,4,3,-1,7,-1]&ptr=[0,3,5,5,8]&tree_depth=2&tree_form=filled&tree_width=3"),
+                  first = ask(NAME, "parent=[-1,0,0]&tree_depth=2&tree_form=filled&tree_width=3"),
+                  last = ask(NAME, "parent=[-1,2,-1]&tree_depth=2&tree_form=filled&tree_width=3");
+    net_values(&a, "offsets", 5, (const double[]){ 0, 4, 6, 6, 11 });
+    net_values(&a, "status", 4, (const double[]){ 0, 400, 0, 0 });
+    net_values(&a, "parent", 11, (const double[]){ -1, 0, 0, 0, -1, -1, -1, 8, -1, 8, 8 });
+    net_values(&a, "depth", 11, (const double[]){ 0, 1, 1, 1, -1, -1, 0, 1, 0, 1, 1 });
+    for (int64_t i = 0; i < 4 * 6; i++)
+        ck_assert(named(&a, "encoding", i) == named(&first, "encoding", i));
+    for (int64_t i = 0; i < 5 * 6; i++)
+        ck_assert(named(&a, "encoding", 6 * 6 + i) == named(&last, "encoding", i));
+    ck_assert(isnan(named(&a, "encoding", 4 * 6)));
+    ck_assert_int_eq(a.result.nwarnings, 2);
+    ck_assert_ptr_nonnull(strstr(a.result.warning[0], "node 3 is its own ancestor"));
+    posenc_answer_fini(&a);
+    posenc_answer_fini(&first);
+    posenc_answer_fini(&last);
+    a = ask(NAME, "edge_index=[[1,0,3,4,5],[0,2,4,5,3]]&root=0,3&ptr=[0,3,6]&tree_depth=2");
+    first = ask(NAME, "edge_index=[[1,0],[0,2]]&root=0&tree_depth=2");
+    net_values(&a, "status", 2, (const double[]){ 0, 400 });
+    same_rows(&a, &first, 0);
+    posenc_answer_fini(&a);
+    posenc_answer_fini(&first);
+}
+END_TEST
+
+START_TEST(refused_edges_and_batches)
+{
+    static const refusal cases[] = {
+        { "edge_index=[[0,1,2],[1,2,0]]&root=0", "edge_index[0][1]", "two to node 2" },
+        { "edge_index=[[0,1,2],[1,2,0]]&root=3", "root", "node 0" },
+        { "edge_index=[[0],[0]]&root=0", "edge_index[0][0]", "two to node 0" },
+        { "edge_index=[[0],[1]]", "root", "no direction" },
+        { "root=0", "edge_index", "edges" },
+        { "parent=[-1]&root=0", "root", "edge_index and root" },
+        { "parent=[-1]&edge_index=[[0],[1]]", "edge_index", "edge_index and root" },
+        { "edge_index=[[0],[2]]&root=0", "edge_index[1][0]", "edges and roots" },
+        { "edge_index=[[0],[1]]&root=2", "root[0]", "0 .. 1" },
+        { "edge_index=[[0],[1]]&root=0.5", "root[0]", "0 .. 1" },
+        { "edge_index=[[0,1]]&root=0", "edge_index", "[2, edges]" },
+        { "edge_index=[[0],[1]]&root=0&edge_types=[1,2]", "edge_types", "[edges]" },
+        { "edge_index=[[0],[1]]&root=0&edge_types=[-1]", "edge_types[0]", "0 .." },
+        { "edge_index=[[0,1],[1,3]]&root=0,2&ptr=[0,2,4]", "edge_index[1][1]", "0 .. 1, the nodes of tree 0" },
+        { "parent=[-1,0,1,-1]&ptr=[0,2,4]", "parent[2]", "2 .. 3, the nodes of tree 1" },
+        { "parent=[-1,0]&ptr=[0,2,1]", "ptr[2]", "at least 2" },
+        { "parent=[-1,0]&ptr=[1,2]", "ptr[0]", "0" },
+        { "parent=[-1,0]&ptr=[0,1]", "ptr[1]", "2" },
+        { "parent=[-1,0]&ptr=[0]", "ptr", "one number more" },
+    };
+    for (size_t i = 0; i < LEN(cases); i++)
+        refuses(NAME, &cases[i]);
+}
+END_TEST
+
 Suite *tree_suite(void)
 {
     Suite *s = suite_create(NAME);
@@ -397,6 +483,9 @@ Suite *tree_suite(void)
     tcase_add_test(t, stops_when_asked);
     tcase_add_test(t, one_request_one_key);
     tcase_add_test(t, refusals);
+    tcase_add_test(t, edges_and_roots);
+    tcase_add_test(t, batches);
+    tcase_add_test(t, refused_edges_and_batches);
     suite_add_tcase(s, t);
     return s;
 }
