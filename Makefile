@@ -45,7 +45,7 @@ SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a 
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))
 
-.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak slow bench bench-peers bench-instructions format lint new message docs models clean help deps
+.PHONY: FORCE install all lib objects digests encode test unit fuzz-bins bench-bins run check fresh container fuzz soak slow bench bench-peers bench-instructions format lint new message docs docs-analysis models clean help deps
 
 ## all: library, daemon and command (VARIANT=release|debug|asan|tsan|cov|fuzz, V=1 shows commands)
 all: $O/posencd $O/posenc $(LIB) $O/libposenc.so
@@ -214,6 +214,10 @@ message: $O/posenc
 ## docs: lib/encodings/ENCODINGS.md, every encoding with formula, parameters, outputs, source, example
 docs: $O/posenc
 	@tests/tools/encodings_md.py $O/posenc > $O/ENCODINGS.md && mv $O/ENCODINGS.md lib/encodings/ENCODINGS.md
+
+## docs-analysis: lib/analysis/ANALYSIS.md, the questions of users worked through, and its pictures
+docs-analysis: $O/posenc
+	@tests/tools/analysis_md.py $O/posenc lib/analysis > $O/ANALYSIS.md && mv $O/ANALYSIS.md lib/analysis/ANALYSIS.md
 
 ## models: lib/resolve/MODELS.md, ten published configurations resolved; POSENC_TEST_DATA names the folder that has them
 models: $O/posenc

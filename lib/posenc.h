@@ -22,7 +22,8 @@
  * The library opens no file and no socket, starts no thread, prints nothing. Little-endian hosts only.
  *
  * Contents: 1 statuses and errors  2 tensors  3 arenas  4 parameters  5 graphs  6 encodings  7 requests
- *           8 one call  9 containers  10 words about the tables  11 model configurations */
+ *           8 one call  9 containers  10 words about the tables  11 model configurations  12 reports
+ *           13 identify and compare */
 #ifndef POSENC_H
 #define POSENC_H
 
@@ -160,8 +161,18 @@ size_t posenc_arena_used(const posenc_arena *a);
 
 /* What a client may type is a table of rows; the values live in a struct that the rows point into.
  * The same rows drive queries, JSON, protobuf, the command line, the digest and the documentation. */
-typedef enum posenc_kind { PE_T_INT, PE_T_REAL, PE_T_REALS, PE_T_BOOL, PE_T_ENUM, PE_T_TEXT, PE_T_TENSOR } posenc_kind;
-/* C types of the kinds: int64_t, double, posenc_reals, bool, int, const char *, posenc_tensor */
+typedef enum posenc_kind {
+    PE_T_INT,
+    PE_T_REAL,
+    PE_T_REALS,
+    PE_T_BOOL,
+    PE_T_ENUM,
+    PE_T_TEXT,
+    PE_T_TENSOR,
+    PE_T_WORDS
+} posenc_kind;
+/* C types of the kinds: int64_t, double, posenc_reals, bool, int, const char *, posenc_tensor, uint64_t.
+ * Words: a set of an enum's words, bit i for word i; typed as a list in any order, an array of strings in JSON. */
 
 typedef uint64_t posenc_given; /* bit i: the client supplied row i; the first member of every params struct */
 
@@ -180,7 +191,7 @@ enum {
 
 typedef struct posenc_param { /* one row */
     const char *name, *doc;
-    const char *const *names; /* enum rows: the words, NULL-terminated; text rows: names[0] is the pattern */
+    const char *const *names; /* enum and words rows: the words, NULL-terminated; text rows: names[0] is the pattern */
     double def, min, max;     /* of the value, of each element (reals), of the length (text); exact below 2^53.
                                  min == max == 0: unbounded (real, reals) */
     uint64_t when;            /* bit v: the row applies to word v of the selector, which has at most 64; 0: always */
@@ -212,6 +223,8 @@ posenc_status posenc_set_int(const posenc_table *t, const posenc_param *row, voi
 posenc_status posenc_set_real(const posenc_table *t, const posenc_param *row, void *params, double v, posenc_error *err);
 posenc_status posenc_set_bool(const posenc_table *t, const posenc_param *row, void *params, bool v, posenc_error *err);
 posenc_status posenc_set_enum(const posenc_table *t, const posenc_param *row, void *params, int v, posenc_error *err);
+posenc_status posenc_set_words(const posenc_table *t, const posenc_param *row, void *params, uint64_t set,
+                               posenc_error *err);
 /* Folds -0 in v to 0 in place: they are one number. */
 posenc_status posenc_set_reals(const posenc_table *t, const posenc_param *row, void *params, double *v, size_t n,
                                posenc_error *err);
@@ -245,11 +258,32 @@ const char *posenc_graph_id(const posenc_graph *g); /* "sha256-<hex>" of the con
 
 /* ---- 6. encodings -------------------------------------------------------------------------------------------- */
 
+/* extension, media type, one tensor only, whether the length follows from shapes alone */
+#define POSENC_FORMATS(X)                               \
+    X(json, "application/json", 0, 0)                   \
+    X(npy, "application/x-npy", 1, 1)                   \
+    X(npz, "application/x-npz", 0, 1)                   \
+    X(safetensors, "application/vnd.safetensors", 0, 1) \
+    X(bin, "application/octet-stream", 1, 1)            \
+    X(csv, "text/csv", 1, 0)                            \
+    X(png, "image/png", 1, 0)                           \
+    X(svg, "image/svg+xml", 1, 0)
+
+typedef enum posenc_format {
+#define X(name, media, single, sized) PE_##name,
+    POSENC_FORMATS(X)
+#undef X
+        PE_NFORMATS
+} posenc_format;
+
 typedef enum posenc_input { PE_NO_INPUT, PE_GRAPH } posenc_input;
 
 typedef struct posenc_request posenc_request;
 typedef struct posenc_result posenc_result;
 typedef struct posenc_context posenc_context;
+typedef struct posenc_origin posenc_origin;
+typedef struct posenc_selection posenc_selection;
+typedef struct posenc_document posenc_document;
 
 typedef struct posenc_output {
     const char *name, *shape, *doc; /* shape in words: "[num_nodes, k]" */
@@ -276,6 +310,9 @@ typedef struct posenc_encoding {
     posenc_status (*shape)(const posenc_request *r, posenc_result *out, posenc_error *err); /* exact, before computing */
     void (*cost)(const posenc_request *r, posenc_cost *out);
     posenc_status (*compute)(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err);
+    /* of reports (section 12): the result in words or as a picture, instead of containers of tensors; otherwise NULL */
+    posenc_status (*write)(posenc_format f, const posenc_origin *origin, const posenc_result *result,
+                           const posenc_selection *sel, posenc_document *out, posenc_error *err);
 } posenc_encoding;
 
 size_t posenc_encodings(void);                                              /* how many there are */
@@ -309,6 +346,7 @@ struct posenc_request {
     void *params;        /* the encoding's struct */
     posenc_common common;
     const posenc_graph *graph; /* input PE_GRAPH */
+    posenc_request *of;        /* of reports: the request whose table is looked at; NULL: the table is a parameter */
     /* filled in by posenc_resolve; the last three not by posenc_request_check: */
     posenc_result shape; /* tensors with data NULL */
     posenc_cost cost;
@@ -365,22 +403,6 @@ void posenc_answer_fini(posenc_answer *a);
 
 /* ---- 9. containers ------------------------------------------------------------------------------------------- */
 
-/* extension, media type, one tensor only, whether the length follows from shapes alone */
-#define POSENC_FORMATS(X)                               \
-    X(json, "application/json", 0, 0)                   \
-    X(npy, "application/x-npy", 1, 1)                   \
-    X(npz, "application/x-npz", 0, 1)                   \
-    X(safetensors, "application/vnd.safetensors", 0, 1) \
-    X(bin, "application/octet-stream", 1, 1)            \
-    X(csv, "text/csv", 1, 0)
-
-typedef enum posenc_format {
-#define X(name, media, single, sized) PE_##name,
-    POSENC_FORMATS(X)
-#undef X
-        PE_NFORMATS
-} posenc_format;
-
 const char *posenc_format_name(posenc_format f);
 const char *posenc_format_media(posenc_format f);
 bool posenc_format_single(posenc_format f);
@@ -390,21 +412,22 @@ bool posenc_format_named(const char *extension, posenc_format *out);
 typedef enum posenc_json_data { PE_JSON_NESTED, PE_JSON_FLAT, PE_JSON_BASE64 } posenc_json_data;
 
 /* Which part of a result is written. Zeroed: all of it. */
-typedef struct posenc_selection {
+struct posenc_selection {
     uint32_t tensors; /* bit i: tensor i; 0: all */
     bool rows;        /* slice the first axis of each selected tensor: row_begin .. row_end - 1 */
     int64_t row_begin, row_end;
     posenc_json_data data;
     int64_t json_limit; /* elements that nested or flat JSON may hold; 0: 65536 */
     int64_t csv_limit;  /* elements that CSV may hold; 0: 1048576 */
-} posenc_selection;
+    int64_t plot_limit; /* elements that a heat map may show; 0: 16777216 */
+};
 
 /* Where a result came from: what containers say about it. Borrowed. */
-typedef struct posenc_origin {
+struct posenc_origin {
     const posenc_encoding *encoding;
     const char *digest; /* hex */
     const char *params_json;
-} posenc_origin;
+};
 
 typedef struct posenc_piece {
     const void *data; /* NULL where the result has no data yet */
@@ -412,13 +435,13 @@ typedef struct posenc_piece {
 } posenc_piece;
 
 /* A container as a list of pieces: own bytes (headers, text, checksums) and the result's own tensors, not copied. */
-typedef struct posenc_document {
+struct posenc_document {
     posenc_piece *piece;
     size_t npieces;
     uint64_t size;     /* of all pieces */
     uint64_t own_size; /* bytes held beside the tensors */
     void *own;
-} posenc_document;
+};
 
 /* Makes the container. For sized formats (npy npz safetensors bin) tensors may have data NULL: the sizes are then
  * right and the contents are not there. Errors: a single-tensor format with several tensors selected (names the
@@ -490,6 +513,102 @@ posenc_status posenc_resolved_request(const posenc_resolved *q, posenc_arena *a,
 /* {"model_type","requests":[{"layer_type","layers","encoding","params","needs","note"}],"defaults_used","warnings"},
  * malloc'ed; NULL: no memory. */
 char *posenc_resolution_json(const posenc_resolution *r);
+
+/* ---- 12. reports ---------------------------------------------------------------------------------------------- */
+
+/* What a table is like. A report is a request as any other - parameters, digest, result - whose table is that of an
+ * encoding's request, r->of, or a tensor of its own parameter `table`. Names are set as ever (posenc_request_set, _json,
+ * _tensors): rows of the encoding, its graph, and rows of the report; only `table` may be in both, and is then the
+ * encoding's. posenc_resolve resolves both; posenc_write gives json, png or svg. The table of an encoding is computed in
+ * float64 unless dtype says otherwise, and all numbers from that table, in float64.
+ *
+ * `analysis`: `what` chooses among
+ *   norms frequencies similarity shift direction uniqueness resolution subspace base decay spectrum attention_probe
+ * json is {"report","revision","digest","warnings","params","about","analysis":{what:{field: value, ...}}}; a field that has
+ * no value is null. The fields, their units and the formulas: posenc_describe_report, lib/analysis/ANALYSIS.md. */
+size_t posenc_reports(void);
+const posenc_encoding *posenc_report_at(size_t i);
+const posenc_encoding *posenc_report_named(const char *name); /* NULL: none */
+/* What there is to know of it, as JSON, malloc'ed: posenc_describe and, of each `what`, title, definition, which tables it
+ * applies to, and its fields with unit, shape and meaning. NULL: no memory. */
+char *posenc_describe_report(const posenc_encoding *report);
+/* Starts the request of a report. `encoding`: whose table; NULL: the parameter `table` is. NOT_FOUND, BUSY. */
+posenc_status posenc_report_init(posenc_request *r, const char *report, const char *encoding, posenc_arena *a,
+                                 posenc_error *err);
+
+/* One call: the analysis of an encoding's table as json, png or svg. `query` has the parameters of both; `ctx` may be NULL.
+ */
+posenc_status posenc_analyze(const char *encoding, const char *query, const posenc_edges *edges, posenc_format f,
+                             posenc_document *out, posenc_context *ctx, posenc_error *err);
+
+/* ---- 13. identify and compare ---------------------------------------------------------------------------------- */
+
+/* A request that gives a table. */
+typedef struct posenc_match {
+    const char *encoding, *output; /* names of the encoding and of its tensor; static */
+    const char *query;             /* parameters as posenc_request_parse reads them; what is not there is at its default */
+    char digest[65];               /* of the request in the table's dtype, hex */
+    bool transposed;               /* the table is the output with rows and columns exchanged */
+    double largest, rms;           /* over all elements: the largest difference, the root of the mean square difference */
+} posenc_match;
+
+typedef struct posenc_identification { /* lives in the arena that it was made in */
+    int64_t rows, columns;             /* of the table: its last axis against the others */
+    posenc_dtype dtype;                /* the narrowest real type that holds every element */
+    double tolerance;                  /* the largest difference that a match may have, absolute */
+    const posenc_match *match;         /* the best first; equal tables are equal answers, the shortest request first */
+    size_t nmatches;                   /* 0 .. 8; 0: no encoding that is known by its parameters gives this table */
+} posenc_identification;
+
+/* Which encoding, convention and parameters give the table: (rows, columns), or more axes as the encoding has them, or one
+ * axis of frequencies or slopes; any dtype; also transposed, with the first position anywhere and noise below `tolerance`.
+ * Frequencies, bases, factors, offsets are fitted, and every match was computed and held against the whole table.
+ * tolerance: largest difference, as a share of the largest magnitude of the table, 0 .. 0.1; 0: 0.006.
+ * At least 8 rows are needed for a promise; with fewer there may be no match. Errors: INVALID (NaN, infinity, one row, no
+ * elements; the field says which), LIMIT (over 2^26 elements, or scratch over ctx->memory_limit), CANCELLED, DEADLINE, BUSY.
+ * Deterministic; `ctx` may be NULL and is polled. */
+posenc_status posenc_identify(const posenc_tensor *table, double tolerance, posenc_arena *a, posenc_identification *out,
+                              posenc_context *ctx, posenc_error *err);
+/* {"rows","columns","dtype","tolerance","answer" (an encoding or "none"),"matches":[{"encoding","output","transposed",
+ * "largest","rms","params"}]}, malloc'ed; NULL: no memory. */
+char *posenc_identification_json(const posenc_identification *r);
+
+/* A known way to get a table wrong. */
+typedef struct posenc_mistake {
+    const char *name;    /* one word: "halves_swapped"; all are listed at posenc_compare */
+    char detail[120];    /* a sentence of what was done, with its numbers */
+    double largest, rms; /* what is left of the difference when the same is done to the answer */
+} posenc_mistake;
+
+typedef struct posenc_comparison { /* lives in the arena that it was made in */
+    const char *output;            /* of the request, that was compared */
+    int64_t rows, columns;         /* of the table: its last axis against the others */
+    int64_t answer_rows, answer_columns;
+    bool same_sides; /* these are equal; otherwise only `mistake` is set */
+    int64_t ndiffering, first,
+        worst; /* elements that differ; the first, and the one that differs most, as flat indices; -1 */
+    double largest_absolute, largest_relative; /* relative to the answer, where that is not 0 */
+    double largest_ulp, rms;                   /* in neighbours of the request's dtype */
+    const double *row, *column;                /* (rows), (columns) the largest difference in each */
+    const posenc_mistake *mistake;             /* the one that leaves least first; none where none explains the difference */
+    size_t nmistakes;                          /* 0 .. 4 */
+    const posenc_match *match;                 /* what the table is instead, where no mistake explains it; NULL: not known */
+} posenc_comparison;
+
+/* A table against a resolved request. `output`: which tensor; NULL: the one of the table's sides. A mistake is named when it
+ * leaves less than a tenth of the difference and at most 0.006 of the largest magnitude:
+ *   transposed halves_swapped sin_cos_exchanged split_for_interleaved interleaved_for_split layout sign_flipped
+ *   rows_reversed columns_reversed columns_padded columns_cut off_by_one exponent base scale_left_out scale_twice scaled
+ *   attention_factor_left_out attention_factor_twice rope_scaling_left_out rope_type rounded precision precision_of_angles
+ *   short_angles axis_order form odd_dim normalize direction other_output
+ * Errors, limits, polling: as posenc_identify; INVALID also for an output that is not there. */
+posenc_status posenc_compare(const posenc_tensor *table, const posenc_request *r, const char *output, posenc_arena *a,
+                             posenc_comparison *out, posenc_context *ctx, posenc_error *err);
+/* {"output","rows","columns","answer_rows","answer_columns","same_sides","equal","differing","largest_absolute",
+ * "largest_relative","largest_ulp","rms","first":[row,column],"worst","by_row","by_column","mistake" (a name or null),
+ * "mistakes":[{"mistake","detail","largest","rms"}],"instead" (a match of identify, or null)}; those from "equal" to
+ * "by_column" only with same_sides. malloc'ed; NULL: no memory. */
+char *posenc_comparison_json(const posenc_comparison *r);
 
 #ifdef __cplusplus
 }

@@ -117,7 +117,8 @@ static void set_resident(pe_entry *e, bool resident)
 
 static bool same_selection(const posenc_selection *a, const posenc_selection *b)
 {
-    return a->tensors == b->tensors && a->data == b->data && a->json_limit == b->json_limit && a->csv_limit == b->csv_limit;
+    return a->tensors == b->tensors && a->data == b->data && a->json_limit == b->json_limit &&
+           a->csv_limit == b->csv_limit && a->plot_limit == b->plot_limit;
 }
 
 static bool hash_document(pe_representation *r)
@@ -159,6 +160,8 @@ static uint64_t own_bytes(const pe_entry *e, posenc_format f, const posenc_selec
             n += posenc_tensor_size(t) / 3 * 4 + 64;
         else if (f == PE_json || f == PE_csv)
             n += (uint64_t)posenc_tensor_count(t) * 30;
+        else if (f == PE_png || f == PE_svg) /* pixels of two panels, and the numbers as float64 */
+            n += (8 << 20) + (uint64_t)posenc_tensor_count(t) * 8;
         else if (t->dtype == PE_bfloat16)
             n += posenc_tensor_size(t) * 2;
     }

@@ -51,6 +51,7 @@ static const posenc_param rows[] = {
     COUNT(max_request_memory, 4096 * MIB, 65536, 0x1p42, "[bytes] of one request: input, scratch and result"),
     COUNT(max_json_elements, 65536, 1, 0x1p31, "elements that a JSON answer holds as numbers"),
     COUNT(max_csv_elements, 1048576, 1, 0x1p31, "elements that a CSV answer holds"),
+    COUNT(max_plot_elements, 16777216, 1, 0x1p31, "elements that a heat map (png, svg) shows"),
     COUNT(max_grpc_message, 4 * MIB, 1024, 0x1p30, "[bytes] of a gRPC request"),
     COUNT(max_grpc_unary, 3.5 * MIB, 1024, 0x1p30, "[bytes] of a unary gRPC answer; larger ones are streamed"),
     COUNT(max_metadata, 16384, 1024, 1e6, "[bytes] of gRPC metadata"),

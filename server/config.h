@@ -21,7 +21,8 @@ typedef struct pe_config {
     int64_t drain_delay_ms;   /* how long SIGTERM goes on serving with readiness false */
     int64_t drain_timeout_ms; /* how long SIGTERM waits for running requests */
     int64_t keep_alive_ms, header_ms, body_ms;
-    int64_t max_body, max_target, max_headers, max_result, max_request_memory, max_json_elements, max_csv_elements;
+    int64_t max_body, max_target, max_headers, max_result, max_request_memory, max_json_elements, max_csv_elements,
+        max_plot_elements;
     int64_t max_grpc_message, max_grpc_unary, max_metadata, max_streams, stream_chunk;
     int64_t max_nodes, max_edges, max_graphs;
     const char *log_level; /* error, info, debug */

@@ -128,10 +128,11 @@ posenc_status pe_service_resolve(pe_service *s, pe_request *q, posenc_error *err
     posenc_error local = { 0 };
     if (!err)
         err = &local;
-    if (r->graph) {
-        over(err, "graph.num_nodes", posenc_graph_nodes(r->graph), "nodes", c->max_nodes, "max_nodes");
-        over(err, "graph.edge_index", posenc_graph_edges(r->graph), "edges", c->max_edges, "max_edges");
-        over(err, "graph.ptr", posenc_graph_count(r->graph), "graphs", c->max_graphs, "max_graphs");
+    const posenc_graph *graph = r->of ? r->of->graph : r->graph;
+    if (graph) {
+        over(err, "graph.num_nodes", posenc_graph_nodes(graph), "nodes", c->max_nodes, "max_nodes");
+        over(err, "graph.edge_index", posenc_graph_edges(graph), "edges", c->max_edges, "max_edges");
+        over(err, "graph.ptr", posenc_graph_count(graph), "graphs", c->max_graphs, "max_graphs");
     }
     posenc_status st = charge_input(s, q, err);
     if (!st)

@@ -29,17 +29,21 @@ posenc_status local_resolve(const order *o, const input *in, posenc_arena *a, lo
 {
     *l = (local){ .selection = o->selection };
     posenc_request *r = &l->request;
-    posenc_status st = posenc_request_init(r, o->encoding, a, err);
+    const bool report = o->what == ANALYZE;
+    posenc_status st = report ? posenc_report_init(r, o->report, o->encoding, a, err)
+                              : posenc_request_init(r, o->encoding, a, err);
     if (st)
         return st;
     for (size_t i = 0; i < o->nparams; i++)
         posenc_request_set(r, o->params[i].name, o->params[i].value, strlen(o->params[i].value), err);
+    if (report && o->tensor)
+        posenc_request_set(r, "tensor", o->tensor, strlen(o->tensor), err);
     if (in->n || in->num_nodes >= 0)
         posenc_request_tensors(r, in->tensor, in->n, in->num_nodes, in->directed, err);
     if (err->status || posenc_resolve(r, err))
         return err->status;
     l->result = r->shape;
-    return o->tensor ? select_tensor(o->tensor, l, err) : PE_OK;
+    return o->tensor && !report ? select_tensor(o->tensor, l, err) : PE_OK;
 }
 
 /* Where the length follows from shapes, writing without data finds the faults. */

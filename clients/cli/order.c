@@ -49,7 +49,7 @@ static posenc_status set_rows(order *o, const char *v, posenc_error *err)
 static posenc_status set_format(order *o, const char *v, posenc_error *err)
 {
     o->has_format = posenc_format_named(v, &o->format);
-    return o->has_format ? PE_OK : usage(err, "format", v, "json, npy, npz, safetensors, bin, csv");
+    return o->has_format ? PE_OK : usage(err, "format", v, "json, npy, npz, safetensors, bin, csv, png, svg");
 }
 
 static posenc_status set_data(order *o, const char *v, posenc_error *err)
@@ -119,7 +119,7 @@ static posenc_status set_url(order *o, const char *v, posenc_error *err)
 
 /* The command's own flags and where they mean something. Elsewhere they are refused: nothing is ignored. */
 #define IN(what) (1u << (what))
-enum { REQUESTS = IN(ENCODE) | IN(EXPLAIN), WORDS = IN(LIST) | IN(DESCRIBE), GRAPHS = IN(EXAMPLE_GRAPH) };
+enum { REQUESTS = IN(ENCODE) | IN(EXPLAIN) | IN(ANALYZE), WORDS = IN(LIST) | IN(DESCRIBE), GRAPHS = IN(EXAMPLE_GRAPH) };
 
 static const struct {
     const char *name;
@@ -132,13 +132,13 @@ static const struct {
     { "input", REQUESTS },
     { "format", REQUESTS | WORDS | GRAPHS | IN(RESOLVE) },
     { "json", IN(RESOLVE) },
-    { "tensor", IN(ENCODE) },
+    { "tensor", IN(ENCODE) | IN(ANALYZE) },
     { "rows", IN(ENCODE) },
     { "data", IN(ENCODE) },
     { "output", REQUESTS | WORDS | GRAPHS | IN(RESOLVE) },
     { "url", REQUESTS | WORDS | IN(RESOLVE) },
     { "deadline", REQUESTS | WORDS | IN(RESOLVE) },
-    { "threads", IN(ENCODE) | IN(RESOLVE) },
+    { "threads", IN(ENCODE) | IN(RESOLVE) | IN(ANALYZE) },
     { "help", ~0u },
     { "version", ~0u },
 };
@@ -193,11 +193,18 @@ static posenc_status set_own(order *o, const char *name, const char *v, posenc_a
                                        : set_directed(o, v, err);
 }
 
-/* A flag may stand alone where it means true: our --directed, and switches of the encoding. */
-static bool may_stand_alone(const order *o, const char *name)
+/* A row of the encoding, or of the report about it; NULL: none of that name. */
+static const posenc_param *row_named(const order *o, const char *name)
 {
     const posenc_encoding *e = o->encoding ? posenc_encoding_named(o->encoding) : NULL;
     const posenc_param *row = e ? posenc_row(&e->table, name) : NULL;
+    return row || o->what != ANALYZE ? row : posenc_row(&posenc_report_named(o->report)->table, name);
+}
+
+/* A flag may stand alone where it means true: our --directed, and switches of the encoding. */
+static bool may_stand_alone(const order *o, const char *name)
+{
+    const posenc_param *row = row_named(o, name);
     return !strcmp(name, "directed") || (row && row->kind == PE_T_BOOL);
 }
 
@@ -228,8 +235,16 @@ static argument split(const char *word, posenc_arena *a)
 static const struct {
     const char *word;
     command what;
-} commands[] = { { "list", LIST },       { "describe", DESCRIBE },           { "explain", EXPLAIN },
-                 { "resolve", RESOLVE }, { "example-graph", EXAMPLE_GRAPH }, { "help", HELP } };
+    const char *report;
+} commands[] = { { "list", LIST, NULL },
+                 { "describe", DESCRIBE, NULL },
+                 { "explain", EXPLAIN, NULL },
+                 { "resolve", RESOLVE, NULL },
+                 { "analyze", ANALYZE, "analysis" },
+                 { "identify", ANALYZE, "identify" },
+                 { "compare", ANALYZE, "compare" },
+                 { "example-graph", EXAMPLE_GRAPH, NULL },
+                 { "help", HELP, NULL } };
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
 
 /* A word that is no flag: the command, then the encoding. */
@@ -238,10 +253,14 @@ static void take_word(order *o, const char *word, bool *named)
     for (size_t i = 0; !*named && i < NCOMMANDS; i++)
         if (!strcmp(word, commands[i].word)) {
             o->what = commands[i].what;
+            o->report = commands[i].report;
             *named = true;
             return;
         }
+    const bool file = o->report && strcmp(o->report, "analysis") != 0; /* before the encoding, which identify has none of */
     const char **place = o->what == RESOLVE                            ? &o->config
+                         : file && !o->table                           ? &o->table
+                         : file && !strcmp(o->report, "identify")      ? &o->extra
                          : o->what == LIST || o->what == EXAMPLE_GRAPH ? &o->extra
                                                                        : &o->encoding;
     if (!*place)
@@ -291,15 +310,15 @@ static void format_of_file(order *o, posenc_error *err)
     const char *dot = strrchr(o->output, '.');
     o->has_format = dot && posenc_format_named(dot + 1, &o->format);
     if (!o->has_format)
-        usage(err, "output", o->output, "a name that ends in .json .npy .npz .safetensors .bin .csv, or --format");
+        usage(err, "output", o->output, "a name that ends in .json .npy .npz .safetensors .bin .csv .png .svg, or --format");
 }
 
 /* ---- what goes together ---- */
 
-static const char *word_of(command what)
+static const char *word_of(const order *o)
 {
     for (size_t i = 0; i < NCOMMANDS; i++)
-        if (commands[i].what == what)
+        if (commands[i].what == o->what && commands[i].report == o->report)
             return commands[i].word;
     return "NAME";
 }
@@ -339,7 +358,7 @@ static void refuse_unknown_flags(const order *o, posenc_error *err)
     for (size_t i = 0; e && i < o->nparams; i++) {
         const char *name = o->params[i].name;
         const flag_names names = { &e->table };
-        if (posenc_row(&e->table, name) || posenc_row(&posenc_common_table, name) || !strcmp(name, "graph"))
+        if (row_named(o, name) || posenc_row(&posenc_common_table, name) || !strcmp(name, "graph"))
             continue;
         const char *near = posenc_nearest(name, flag_name, &names, e->table.nrows + NOWN);
         if (near && own_index(near) < NOWN && !posenc_row(&e->table, near))
@@ -350,9 +369,8 @@ static void refuse_unknown_flags(const order *o, posenc_error *err)
 /* A file's name is no tensor. */
 static void refuse_file_names(const order *o, posenc_error *err)
 {
-    const posenc_encoding *e = o->encoding ? posenc_encoding_named(o->encoding) : NULL;
-    for (size_t i = 0; e && i < o->nparams; i++) {
-        const posenc_param *row = posenc_row(&e->table, o->params[i].name);
+    for (size_t i = 0; i < o->nparams; i++) {
+        const posenc_param *row = row_named(o, o->params[i].name);
         const char *v = o->params[i].value;
         if (row && row->kind == PE_T_TENSOR && *v && !strchr("[{0123456789-+ \t\r\n\"", *v) && strcmp(v, "true") != 0 &&
             strcmp(v, "false") != 0)
@@ -366,16 +384,18 @@ static void check_flags(order *o, posenc_error *err)
     char takes[160];
     for (size_t i = 0; i < NOWN; i++)
         if (o->flags >> i & 1 && !(own[i].where & IN(o->what)))
-            usage(err, own[i].name, posenc_text("given with %s", word_of(o->what)).s,
-                  flags_of(o->what, takes, sizeof takes));
+            usage(err, own[i].name, posenc_text("given with %s", word_of(o)).s, flags_of(o->what, takes, sizeof takes));
     if (o->flags >> own_index("json") & 1 && o->flags >> own_index("format") & 1)
         usage(err, "format", "given with --json", "one of the two");
     if (o->output && !o->has_format && !err->n)
         format_of_file(o, err);
     const bool any = o->what == ENCODE, tensors = o->what == RESOLVE && (o->format == PE_npz || o->format == PE_safetensors);
-    if (o->has_format && !any && !tensors && o->format != PE_json)
-        usage(err, "format", posenc_text("%s with %s", posenc_format_name(o->format), word_of(o->what)).s,
-              o->what == RESOLVE ? "json, npz, safetensors" : "json");
+    const bool picture = o->what == ANALYZE && !o->table && (o->format == PE_png || o->format == PE_svg);
+    if (o->has_format && !any && !tensors && !picture && o->format != PE_json)
+        usage(err, "format", posenc_text("%s with %s", posenc_format_name(o->format), word_of(o)).s,
+              o->what == RESOLVE                ? "json, npz, safetensors"
+              : o->what == ANALYZE && !o->table ? "json, png, svg"
+                                                : "json");
     if (o->data && o->has_format && o->format != PE_json)
         usage(err, "data", posenc_text("%s with %s", o->data, posenc_format_name(o->format)).s, "only with json");
     const posenc_encoding *e = o->encoding ? posenc_encoding_named(o->encoding) : NULL;
@@ -384,19 +404,28 @@ static void check_flags(order *o, posenc_error *err)
         usage(err, "directed", o->directed ? "true" : "false", "only with a graph");
 }
 
+/* `posenc analyze table.npy`: names of encodings have no dots and no slashes. */
+static void take_table(order *o)
+{
+    if (!o->encoding || !(strpbrk(o->encoding, "./") || !strcmp(o->encoding, "-")))
+        return;
+    o->inputs[o->ninputs++] = (pair){ "table", o->encoding };
+    o->encoding = NULL;
+}
+
 posenc_status order_read(int argc, char **argv, posenc_arena *a, order *o, posenc_error *err)
 {
     bool named = false;
     *o = (order){ .num_nodes = -1 };
     o->params = posenc_alloc(a, (size_t)argc * sizeof *o->params);
-    o->inputs = posenc_alloc(a, (size_t)argc * sizeof *o->inputs);
+    o->inputs = posenc_alloc(a, ((size_t)argc + 1) * sizeof *o->inputs);
     if (!o->params || !o->inputs)
         return posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more memory");
     for (int i = 1; i < argc; i++)
         take(o, argc, argv, &i, &named, a, err);
     if (!named && o->what == ENCODE)
         o->what = HELP;
-    if (o->help && !o->encoding)
+    if (o->help && !o->encoding && o->what != ANALYZE)
         o->what = HELP;
     if (o->what == HELP || o->what == VERSION || o->help)
         return err->status;
@@ -406,9 +435,20 @@ posenc_status order_read(int argc, char **argv, posenc_arena *a, order *o, posen
         usage(err, o->extra, "a second word", "--name value or name=value");
     if (o->what == RESOLVE && !o->config)
         usage(err, "config", "", "a file: posenc resolve config.json, or - for standard input");
-    if (o->what != LIST && o->what != RESOLVE && o->what != EXAMPLE_GRAPH && !o->encoding)
+    const bool file = o->report && strcmp(o->report, "analysis") != 0;
+    if (file && !o->table)
+        usage(err, "table", "", posenc_text("a file: posenc %s FILE.npy", o->report).s);
+    else if (file)
+        o->inputs[o->ninputs++] = (pair){ "table", o->table };
+    if (o->what == ANALYZE && !o->encoding && !file)
+        usage(err, "encoding", "", "a name of `posenc list`, or a file with a table: FILE.npy");
+    else if (file && !o->encoding && !strcmp(o->report, "compare"))
+        usage(err, "encoding", "", "a name of `posenc list` after the file");
+    else if (o->what != LIST && o->what != RESOLVE && o->what != EXAMPLE_GRAPH && !o->encoding && !file)
         usage(err, "encoding", "", "a name of `posenc list`");
-    if (o->what == ENCODE || o->what == EXPLAIN) {
+    if (o->what == ANALYZE && !file)
+        take_table(o);
+    if (o->what == ENCODE || o->what == EXPLAIN || o->what == ANALYZE) {
         refuse_unknown_flags(o, err);
         refuse_file_names(o, err);
     } else if (o->nparams) {

@@ -9,7 +9,7 @@
 /* What the command answers to its caller. */
 enum { DONE = 0, FAILED = 1, INVALID = 2, NOT_FOUND = 3, SERVER = 4, TOO_LATE = 5 };
 
-typedef enum command { ENCODE, LIST, DESCRIBE, EXPLAIN, RESOLVE, EXAMPLE_GRAPH, HELP, VERSION } command;
+typedef enum command { ENCODE, LIST, DESCRIBE, EXPLAIN, RESOLVE, ANALYZE, EXAMPLE_GRAPH, HELP, VERSION } command;
 
 typedef struct pair {
     const char *name, *value;
@@ -17,8 +17,10 @@ typedef struct pair {
 
 typedef struct order {
     command what;
-    bool help; /* NAME --help */
-    const char *encoding;
+    bool help;             /* NAME --help */
+    const char *report;    /* ANALYZE: "analysis", "identify", "compare" */
+    const char *table;     /* identify, compare: the file */
+    const char *encoding;  /* NULL with analyze: a table from a file, which is the input `table`; NULL with identify */
     const char *extra;     /* the first word that has no place */
     const char *config;    /* resolve: the file, "-": standard input */
     pair *params, *inputs; /* parameters as typed; tensor parameters and their files */

@@ -4,7 +4,9 @@
  *     local.c   order -> result, in process    remote.c  order -> the same bytes from a server
  *     show.c    what people read               output.c  what programs read
  *     watch.c   Ctrl-C, deadline, progress     json.c    reads JSON in place
- *     resolve.c a model's configuration        crew.c    threads that compute */
+ *     resolve.c a model's configuration        analyze.c what a table is like
+ *     crew.c    threads that compute */
+#include "analyze.h"
 #include "crew.h"
 #include "json.h"
 #include "local.h"
@@ -28,7 +30,7 @@ typedef struct job {
     posenc_error *err;
 } job;
 
-static bool is_binary(posenc_format f) { return f != PE_json && f != PE_csv; }
+static bool is_binary(posenc_format f) { return f != PE_json && f != PE_csv && f != PE_svg; }
 
 /* On a terminal people get a summary, unless they say how they want the numbers. */
 static bool wants_summary(const order *o)
@@ -50,7 +52,7 @@ static int refuse_terminal(const job *j)
 static int require_graph(const job *j)
 {
     const order *o = &j->order;
-    const posenc_encoding *e = posenc_encoding_named(o->encoding);
+    const posenc_encoding *e = o->encoding ? posenc_encoding_named(o->encoding) : NULL;
     bool given = o->graph || o->ninputs;
     for (size_t i = 0; i < o->nparams; i++)
         given |= !strcmp(o->params[i].name, "graph");
@@ -99,7 +101,11 @@ static char *list_here(const order *o)
     return posenc_describe_all();
 }
 
-static char *describe_here(const order *o) { return posenc_describe(posenc_encoding_named(o->encoding)); }
+static char *describe_here(const order *o)
+{
+    const posenc_encoding *report = posenc_report_named(o->encoding);
+    return report ? posenc_describe_report(report) : posenc_describe(posenc_encoding_named(o->encoding));
+}
 
 static int list(job *j)
 {
@@ -120,11 +126,12 @@ static int describe(job *j, bool help)
     js root;
     char path[160];
     const char *name = j->order.encoding;
-    if (!j->order.url && !posenc_encoding_named(name))
+    const bool report = posenc_report_named(name) != NULL;
+    if (!j->order.url && !report && !posenc_encoding_named(name))
         return exit_code(posenc_unknown_encoding(name, j->err));
     if (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name) || strlen(name) > 64)
         return exit_code(posenc_fail(j->err, PE_NOT_FOUND, "UNKNOWN_ENCODING", "encoding", name, "a name of `posenc list`"));
-    snprintf(path, sizeof path, "/v1/encodings/%s", name);
+    snprintf(path, sizeof path, report ? "/v1/%s" : "/v1/encodings/%s", name);
     int rc = get_words(j, path, describe_here, &a, &root);
     if (!rc && help)
         show_help(root);
@@ -272,6 +279,8 @@ static int run(job *j)
     int rc;
     if (o->what == HELP && o->encoding)
         return describe(j, true);
+    if (o->what == ANALYZE && o->help)
+        return analyze_help(o, &j->watch, j->err);
     switch (o->what) {
     case HELP: show_usage(); return DONE;
     case VERSION: puts("posenc " POSENC_VERSION); return DONE;
@@ -280,6 +289,7 @@ static int run(job *j)
     case EXAMPLE_GRAPH: return example_graph(j);
     case RESOLVE: rc = refuse_terminal(j); return rc ? rc : resolve_run(o, j->arena, &j->watch, &j->context, j->err);
     case ENCODE:
+    case ANALYZE:
     case EXPLAIN: break;
     }
     if (o->help)
@@ -291,6 +301,8 @@ static int run(job *j)
         rc = exit_code(input_read(o, j->arena, &j->input, j->err));
     if (rc)
         return rc;
+    if (o->what == ANALYZE)
+        return analyze_run(o, &j->input, j->arena, &j->watch, &j->context, j->err);
     return o->what == EXPLAIN ? explain(j) : o->url ? encode_there(j) : encode_here(j);
 }
 

@@ -372,15 +372,30 @@ int remote_encode(const order *o, const input *in, posenc_format format, bool ex
     for (size_t i = 0; i < in->n; i++)
         body.tensor[i] = in->tensor[i];
     put_base(&u, o->url);
-    put(&u, "/v1/encodings/");
-    put_escaped(&u, o->encoding);
-    if (o->tensor && !explain) {
+    const bool report = o->what == ANALYZE;
+    if (o->table) {
+        put(&u, "/v1/");
+        put(&u, o->report);
+    } else {
+        put(&u, !report || o->encoding ? "/v1/encodings/" : "/v1/analysis");
+        if (o->encoding)
+            put_escaped(&u, o->encoding);
+        if (report && o->encoding)
+            put(&u, "/analysis");
+    }
+    if (o->tensor && !explain && !report) {
         put(&u, "/");
         put_escaped(&u, o->tensor);
     }
-    put(&u, ".");
-    put(&u, posenc_format_name(format));
+    if (!o->table) {
+        put(&u, ".");
+        put(&u, posenc_format_name(format));
+    }
     put_params(&u, o, in, format, a, &body);
+    if (report && o->tensor)
+        put_pair(&u, "tensor", o->tensor);
+    if (o->table && o->encoding)
+        put_pair(&u, "encoding", o->encoding);
     if (explain)
         put_pair(&u, "explain", "true");
     int rc = FAILED;

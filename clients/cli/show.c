@@ -18,6 +18,10 @@ void show_usage(void)
         "  posenc resolve config.json         what a model's positions need, by its configuration (- is standard input);\n"
         "                                     --json: as JSON, each request's params ready to be posted;\n"
         "                                     -o FILE.npz or .safetensors: the tensors that need nothing else\n"
+        "  posenc analyze NAME [...]          what the encoding's table is like: what=norms,shift ... (--help lists them);\n"
+        "  posenc analyze FILE.npy [...]      -o FILE.svg or .png: a picture\n"
+        "  posenc identify FILE.npy           which encoding and parameters give the table\n"
+        "  posenc compare FILE.npy NAME [...] the difference from that encoding's, and the mistake that explains it\n"
         "  posenc example-graph               a small graph in JSON, for --graph\n"
         "  posenc --version\n"
         "\n"
@@ -32,7 +36,7 @@ void show_usage(void)
         "  --input NAME=FILE     a tensor parameter: .npy, or the tensor NAME (or the only one) of .npz or .safetensors\n"
         "output\n"
         "  -o FILE               written whole or not at all; the format by its extension\n"
-        "  --format WORD         json npy npz safetensors bin csv\n"
+        "  --format WORD         json npy npz safetensors bin csv; png svg: a heat map\n"
         "  --tensor NAME         one of the outputs\n"
         "  --rows a:b            rows a .. b-1\n"
         "  --data WORD           json holds numbers as nested (default), flat, base64\n"
@@ -70,8 +74,10 @@ void show_list(js all)
 /* "--embedding-dim INT": how a person types the row. */
 static void show_flag(js p)
 {
-    static const char *const kinds[][2] = { { "int", "INT" },         { "real", "NUMBER" }, { "reals", "N,N,..." },
-                                            { "bool", "true|false" }, { "enum", "WORD" },   { "text", "TEXT" } };
+    static const char *const kinds[][2] = {
+        { "int", "INT" },   { "real", "NUMBER" }, { "reals", "N,N,..." },      { "bool", "true|false" },
+        { "enum", "WORD" }, { "text", "TEXT" },   { "words", "WORD,WORD,..." }
+    };
     char name[80], type[16];
     const char *what = "";
     member(p, "name", name, sizeof name);
@@ -291,6 +297,117 @@ static void show_command(const char *encoding, js params)
         show_value(v);
     }
     printf("\n");
+}
+
+/* A field's value: of lists the first few, and how many there are. */
+static void show_field(js v)
+{
+    enum { FEW = 6 };
+    char text[40];
+    js e;
+    if (js_kind(v) != '[') {
+        printf("%s", js_text(v, text, sizeof text));
+        return;
+    }
+    int n = 0;
+    for (js_walk w = js_begin(v); js_next(&w, NULL, &e); n++)
+        if (n < FEW)
+            printf("%s%.12s", n ? " " : "", js_kind(e) == '[' ? "[..]" : js_text(e, text, sizeof text));
+    if (n > FEW)
+        printf(" ... (%d)", n);
+}
+
+static void show_fields(js block)
+{
+    char name[80], unit[40];
+    js key, v;
+    for (js_walk w = js_begin(block); js_next(&w, &key, &v);) {
+        js_text(key, name, sizeof name);
+        if (!strcmp(name, "units") || js_kind(v) == 'n')
+            continue;
+        printf("  %-22s ", name);
+        show_field(v);
+        js u = js_member(js_member(block, "units"), name);
+        printf("%s%s%s\n", js_kind(u) ? "  [" : "", js_kind(u) ? js_text(u, unit, sizeof unit) : "", js_kind(u) ? "]" : "");
+    }
+}
+
+void show_analysis(js x)
+{
+    char name[80];
+    js key, v;
+    printf("about\n");
+    show_fields(js_member(x, "about"));
+    for (js_walk w = js_begin(js_member(x, "analysis")); js_next(&w, &key, &v);) {
+        printf("\n%s\n", js_text(key, name, sizeof name));
+        show_fields(v);
+    }
+}
+
+/* " name=value" of an object's members; long lists are cut. */
+static void show_pairs(js params)
+{
+    char name[80];
+    js key, v;
+    for (js_walk w = js_begin(params); js_next(&w, &key, &v);) {
+        printf(" %s=", js_text(key, name, sizeof name));
+        show_field(v);
+    }
+}
+
+void show_identified(js x)
+{
+    char a[80], b[80], c[40];
+    js m;
+    printf("%s\n", member(x, "answer", a, sizeof a));
+    for (js_walk w = js_begin(js_member(x, "matches")); js_next(&w, NULL, &m);) {
+        printf("  largest difference %s: posenc %s", member(m, "largest", c, sizeof c), member(m, "encoding", a, sizeof a));
+        show_pairs(js_member(m, "params"));
+        printf("   (%s%s)\n", member(m, "output", b, sizeof b),
+               !strcmp(member(m, "transposed", c, sizeof c), "true") ? ", transposed" : "");
+    }
+}
+
+void show_compared(js x)
+{
+    char a[80], text[200];
+    js m;
+    static const char *const told[] = { "output", "differing", "largest_absolute", "largest_relative", "largest_ulp", "rms",
+                                        "first",  "worst",     "by_row",           "by_column" };
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        if (js_kind(js_member(x, told[i]))) {
+            printf("%-18s ", told[i]);
+            show_field(js_member(x, told[i]));
+            printf("\n");
+        }
+    for (js_walk w = js_begin(js_member(x, "mistakes")); js_next(&w, NULL, &m);)
+        printf("%s: %s\n", member(m, "mistake", a, sizeof a), member(m, "detail", text, sizeof text));
+    if (js_kind(m = js_member(x, "instead")) == '{') {
+        printf("it is: posenc %s", member(m, "encoding", a, sizeof a));
+        show_pairs(js_member(m, "params"));
+        printf("\n");
+    }
+}
+
+void show_report_help(js d)
+{
+    char a[80], b[80], unit[40], text[1000];
+    js v, f;
+    show_help(d);
+    for (js_walk w = js_begin(js_member(d, "what")); js_next(&w, NULL, &v);) {
+        printf("\n%s - %s\n", member(v, "name", a, sizeof a), member(v, "title", b, sizeof b));
+        for (char *line = text, *end = (member(v, "definition", text, sizeof text), NULL); line && *line; line = end) {
+            end = strchr(line, '\n');
+            if (end)
+                *end++ = 0;
+            printf("  %s\n", line);
+        }
+        for (js_walk k = js_begin(js_member(v, "fields")); js_next(&k, NULL, &f);) {
+            member(f, "unit", unit, sizeof unit);
+            printf("  %-22s %s%s%s\n      ", member(f, "name", a, sizeof a), *unit ? "[" : "", unit, *unit ? "]" : "");
+            show_paragraph(member(f, "doc", text, sizeof text));
+        }
+    }
 }
 
 void show_resolution(js x)

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const kinds[] = { "int", "real", "reals", "bool", "enum", "text", "tensor" };
+static const char *const kinds[] = { "int", "real", "reals", "bool", "enum", "text", "tensor", "words" };
 
 static json_t *number(const posenc_param *r, double v)
 {
@@ -33,6 +33,7 @@ static json_t *default_of(const posenc_param *r)
     case PE_T_BOOL: return json_boolean(r->def != 0);
     case PE_T_ENUM: return json_string(r->names[(int)r->def]);
     case PE_T_TEXT: return r->text ? json_string(r->text) : NULL;
+    case PE_T_WORDS: return words(r, (uint64_t)r->def);
     case PE_T_REALS:
     case PE_T_TENSOR: break;
     }
@@ -57,7 +58,7 @@ static json_t *parameter(const posenc_table *t, const posenc_param *r)
     if (r->flags & PE_DERIVED)
         json_object_set_new(o, "derived", json_true());
     bounds(o, r, "min", "max");
-    if (r->kind == PE_T_ENUM)
+    if (r->kind == PE_T_ENUM || r->kind == PE_T_WORDS)
         json_object_set_new(o, "words", words(r, 0));
     for (size_t i = 0; r->when && i < t->nrows; i++)
         if (t->rows[i].flags & PE_SELECTOR)
@@ -91,6 +92,11 @@ static json_t *property(const posenc_param *r)
         break;
     case PE_T_BOOL: json_object_set_new(o, "type", json_string("boolean")); break;
     case PE_T_ENUM: json_object_set_new(o, "enum", words(r, 0)); break;
+    case PE_T_WORDS:
+        json_object_set_new(o, "type", json_string("array"));
+        json_object_set_new(o, "uniqueItems", json_true());
+        json_object_set_new(o, "items", json_pack("{s:o}", "enum", words(r, 0)));
+        break;
     case PE_T_TEXT:
         json_object_set_new(o, "type", json_string("string"));
         bounds(o, r, "minLength", "maxLength");

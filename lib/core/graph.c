@@ -165,10 +165,27 @@ static void sort_few(arc *a, int64_t n)
     }
 }
 
-/* Sorts by (key, weight, place): radix over the bits of the keys that differ at all, then each run of equal keys. */
+/* Merges ascending runs of `width`, in a or in other (n each); returns where the result is. */
+static arc *merge_runs(arc *a, arc *other, int64_t n, int64_t width)
+{
+    for (; width < n; width *= 2) {
+        for (int64_t i = 0; i < n; i += 2 * width) {
+            const int64_t middle = i + width < n ? i + width : n, end = middle + width < n ? middle + width : n;
+            for (int64_t k = i, l = i, r = middle; k < end; k++)
+                other[k] = r == end || (l < middle && !before(&a[r], &a[l])) ? a[l++] : a[r++];
+        }
+        arc *swap = a;
+        a = other;
+        other = swap;
+    }
+    return a;
+}
+
+/* Sorts by (key, weight, place): a long list by radix over the bits of the keys that differ at all, then each run of equal
+ * keys. */
 static bool sort(arc *a, int64_t n)
 {
-    enum { BITS = 11, SIZE = 1 << BITS };
+    enum { BITS = 11, SIZE = 1 << BITS, RUN = 16, LONG = 2048 };
     bool sorted = true;
     uint64_t differ = 0;
     for (int64_t i = 1; i < n; i++) {
@@ -177,11 +194,19 @@ static bool sort(arc *a, int64_t n)
     }
     if (sorted)
         return true;
-    if (n <= 64) {
+    if (n <= 2 * RUN) {
         sort_few(a, n);
         return true;
     }
     arc *other = malloc((size_t)n * sizeof *other), *from = a, *to = other;
+    if (other && n < LONG) {
+        for (int64_t i = 0; i < n; i += RUN)
+            sort_few(a + i, n - i < RUN ? n - i : RUN);
+        if (merge_runs(a, other, n, RUN) != a)
+            memcpy(a, other, (size_t)n * sizeof *a);
+        free(other);
+        return true;
+    }
     int64_t *start = malloc(SIZE * sizeof *start);
     if (!other || !start) {
         free(other);
@@ -630,12 +655,73 @@ posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *er
     return st;
 }
 
+/* What most graphs of a batch are: few nodes, undirected, without weights, loops or parallel edges. Both passes over the
+ * sorted arcs fill each row in ascending order: first the smaller neighbours, then the larger ones. */
+static posenc_status build_plain(const posenc_graph *graph, int64_t g, pe_csr *c, bool *plain, posenc_error *err)
+{
+    enum { NODES = 4096, ARCS = 16384 };
+    const int64_t begin = graph->arc_ptr[g], m = graph->arc_ptr[g + 1] - begin, n = graph->ptr[g + 1] - graph->ptr[g];
+    const int32_t *source = graph->source + begin, *target = graph->target + begin, base = (int32_t)graph->ptr[g];
+    *plain = false;
+    if (graph->directed || graph->weight || graph->conflict[g] >= 0 || n > NODES || m > ARCS)
+        return PE_OK;
+    for (int64_t i = 0; i < m; i++)
+        if (source[i] == target[i] || (i && source[i] == source[i - 1] && target[i] == target[i - 1]))
+            return PE_OK;
+    *plain = true;
+    *c = (pe_csr){ .n = n, .arcs = 2 * m };
+    int64_t *ptr = c->memory = malloc((size_t)(n + 2) * (sizeof *ptr + sizeof(double)) +
+                                      (size_t)(2 * m + 2 * n) * sizeof(int32_t));
+    if (!ptr)
+        return no_memory(err);
+    double *degree = (double *)(ptr + n + 2);
+    int32_t *col = (int32_t *)(degree + n + 2), *component = col + 2 * m, *queue = component + n;
+    c->ptr = ptr;
+    c->degree = degree;
+    c->col = col;
+    c->component = component;
+    memset(ptr, 0, (size_t)(n + 2) * sizeof *ptr);
+    for (int64_t i = 0; i < m; i++) { /* ptr[v + 2]: degrees; then ptr[v + 1]: the next free place of v */
+        ptr[source[i] - base + 2]++;
+        ptr[target[i] - base + 2]++;
+    }
+    for (int64_t v = 0; v < n; v++) {
+        degree[v] = (double)ptr[v + 2];
+        ptr[v + 2] += ptr[v + 1];
+        component[v] = -1;
+    }
+    for (int64_t i = 0; i < m; i++)
+        col[ptr[target[i] - base + 1]++] = source[i] - base;
+    for (int64_t i = 0; i < m; i++)
+        col[ptr[source[i] - base + 1]++] = target[i] - base;
+    for (int32_t root = 0; root < n; root++) {
+        int64_t head = 0, tail = 0;
+        if (component[root] >= 0)
+            continue;
+        const int32_t id = (int32_t)c->ncomponents++;
+        queue[tail++] = root;
+        component[root] = id;
+        while (head < tail) {
+            const int32_t u = queue[head++];
+            for (int64_t a = ptr[u]; a < ptr[u + 1]; a++)
+                if (component[col[a]] < 0) {
+                    component[col[a]] = id;
+                    queue[tail++] = col[a];
+                }
+        }
+    }
+    return PE_OK;
+}
+
 posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_context *ctx,
                            posenc_error *err)
 {
     posenc_status st;
     entries e = { 0 };
     pe_csr c = { 0 };
+    bool plain;
+    if ((st = build_plain(graph, g, out, &plain, err)) || plain)
+        return st;
     if ((st = check_options(graph, g, o, ctx, err)))
         goto done;
     if ((st = join_parallel(graph, g, o, &e, ctx, err)))
@@ -696,10 +782,13 @@ done:
 
 void pe_csr_fini(pe_csr *c)
 {
-    free(c->ptr);
-    free(c->col);
-    free(c->weight);
-    free(c->degree);
-    free(c->component);
+    if (!c->memory) {
+        free(c->ptr);
+        free(c->col);
+        free(c->weight);
+        free(c->degree);
+        free(c->component);
+    }
+    free(c->memory);
     *c = (pe_csr){ 0 };
 }

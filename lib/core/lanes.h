@@ -38,7 +38,7 @@ void pe_tensor_read_on(pe_path path, const posenc_tensor *t, int64_t first, size
 #define PE_KERNEL(name, body, parameters, arguments)                                                             \
     PE_KERNEL_NAME(name)                                                                                         \
     PE_VARIANT(name, _base, , body, parameters, arguments)                                                       \
-    PE_VARIANT(name, _avx2, __attribute__((target("avx2"))), body, parameters, arguments)                        \
+    PE_VARIANT(name, _avx2, __attribute__((target("avx2,fma"))), body, parameters, arguments)                    \
     PE_VARIANT(name, _avx512, __attribute__((target("avx512f,avx512dq,avx512vl"))), body, parameters, arguments) \
     static void(*const name##_paths[PE_PATHS]) parameters = { name##_base, name##_avx2, name##_avx512 };
 #else
@@ -57,6 +57,20 @@ void pe_tensor_read_on(pe_path path, const posenc_tensor *t, int64_t first, size
 #define PE_STORE(to, from, n) memcpy((to), &(from), (size_t)(n) * sizeof(double))
 /* where mask ? a : b, bit by bit */
 #define PE_SELECT(mask, a, b) ((pe_lanes)(((pe_masks)(a) & (pe_masks)(mask)) | ((pe_masks)(b) & ~(pe_masks)(mask))))
+
+/* r = a b + c, rounded once. A loop that compilers make one instruction of; a call a lane where the CPU has none. */
+PE_BODY void pe_fma_lanes(pe_lanes *r, const pe_lanes *a, const pe_lanes *b, const pe_lanes *c)
+{
+    pe_lanes t;
+    for (int l = 0; l < PE_LANES; l++)
+        t[l] = __builtin_fma((*a)[l], (*b)[l], (*c)[l]);
+    *r = t;
+}
+#define PE_FMA(r, x, y, z)                           \
+    do {                                             \
+        const pe_lanes x_ = (x), y_ = (y), z_ = (z); \
+        pe_fma_lanes(&(r), &x_, &y_, &z_);           \
+    } while (0)
 
 /* The first n lanes from memory, the others 0; and back. Copies of a constant size are single instructions. */
 PE_BODY void pe_load_some(pe_lanes *to, const double *from, size_t n)

@@ -37,6 +37,7 @@ void posenc_defaults(const posenc_table *t, void *params)
         case PE_T_BOOL: *(bool *)p = r->def != 0; break;
         case PE_T_ENUM: *(int *)p = (int)r->def; break;
         case PE_T_TEXT: *(const char **)p = r->text; break;
+        case PE_T_WORDS: *(uint64_t *)p = (uint64_t)r->def; break;
         case PE_T_REALS:
         case PE_T_TENSOR: break;
         }
@@ -54,7 +55,12 @@ static const posenc_param *selector(const posenc_table *t)
 bool posenc_applies(const posenc_table *t, const posenc_param *row, const void *params)
 {
     const posenc_param *s = row->when ? selector(t) : NULL;
-    return !s || posenc_in_mask(row->when, (size_t) * (const int *)((const char *)params + s->offset));
+    const void *chosen = s ? (const char *)params + s->offset : NULL;
+    if (s && s->kind == PE_T_WORDS) { /* one of the words chosen will do; none chosen yet: all may be */
+        const uint64_t set = *(const uint64_t *)chosen;
+        return !set || (set & row->when);
+    }
+    return !s || posenc_in_mask(row->when, (size_t) * (const int *)chosen);
 }
 
 bool posenc_was_given(const posenc_table *t, const posenc_param *row, const void *params)
@@ -175,6 +181,10 @@ static const char *allowed(const posenc_param *r, char *buf, size_t size)
         list_words(words, sizeof words, r->names, 0);
         snprintf(buf, size, "one of: %s", words);
         break;
+    case PE_T_WORDS:
+        list_words(words, sizeof words, r->names, 0);
+        snprintf(buf, size, "a list of words, each once: %s", words);
+        break;
     case PE_T_TEXT: snprintf(buf, size, "%.0f to %.0f characters", r->min, r->max); break;
     case PE_T_TENSOR:
         snprintf(buf, size, "a tensor: nested arrays, or {dtype, shape, data}, or a tensor of a binary body");
@@ -291,6 +301,20 @@ posenc_status posenc_set_enum(const posenc_table *t, const posenc_param *row, vo
     if (v < 0 || v >= n)
         return refuse(row, posenc_text("number %d", v).s, err);
     *(int *)at(row, params) = v;
+    return PE_OK;
+}
+
+posenc_status posenc_set_words(const posenc_table *t, const posenc_param *row, void *params, uint64_t set, posenc_error *err)
+{
+    posenc_status st = take(t, row, params, err);
+    size_t n = 0;
+    if (st)
+        return st;
+    while (row->kind == PE_T_WORDS && row->names[n])
+        n++;
+    if (!set || (n < 64 && set >> n))
+        return refuse(row, posenc_text("%llx", (unsigned long long)set).s, err);
+    *(uint64_t *)at(row, params) = set;
     return PE_OK;
 }
 
@@ -416,6 +440,38 @@ static posenc_status set_list(const posenc_table *t, const posenc_param *row, vo
     return posenc_set_reals(t, row, params, v, n, err);
 }
 
+/* norms,shift as typed in a query; [norms, shift] as lists of numbers may be. `s` is taken apart. */
+static posenc_status set_words(const posenc_table *t, const posenc_param *row, void *params, char *s, posenc_error *err)
+{
+    uint64_t set = 0;
+    posenc_status st;
+    size_t size = strlen(s);
+    const char *inner = trim(s, &size);
+    if (size > 1 && inner[0] == '[' && inner[size - 1] == ']')
+        inner = trim(inner + 1, (size -= 2, &size));
+    for (bool more = size > 0; more;) {
+        const char *comma = memchr(inner, ',', size);
+        size_t len = comma ? (size_t)(comma - inner) : size, bare = len;
+        const char *one = trim(inner, &bare);
+        char word[LONGEST_NAME + 1];
+        int k = 0;
+        snprintf(word, sizeof word, "%.*s", bare < LONGEST_NAME ? (int)bare : LONGEST_NAME, one);
+        while (row->names[k] && strcmp(word, row->names[k]) != 0)
+            k++;
+        if (!row->names[k] || set >> k & 1) {
+            if ((st = take(t, row, params, err)))
+                return st;
+            return row->names[k] ? posenc_fail(err, PE_INVALID, bad, row->name, word, "each word once")
+                                 : refuse_word(row, *word ? word : "(empty)", err);
+        }
+        set |= UINT64_C(1) << k;
+        more = comma != NULL;
+        inner += len + more;
+        size -= len + more;
+    }
+    return posenc_set_words(t, row, params, set, err);
+}
+
 posenc_status posenc_set_text(const posenc_table *t, const posenc_param *row, void *params, const char *text, size_t n,
                               posenc_arena *a, posenc_error *err)
 {
@@ -440,6 +496,8 @@ posenc_status posenc_set_text(const posenc_table *t, const posenc_param *row, vo
         for (int k = 0; row->names[k]; k++)
             if (!strcmp(s, row->names[k]))
                 return posenc_set_enum(t, row, params, k, err);
+    if (row->kind == PE_T_WORDS && whole && n)
+        return set_words(t, row, params, s, err);
     if ((st = take(t, row, params, err)))
         return st;
     if (row->kind == PE_T_TEXT && whole && (double)n >= row->min && (double)n <= row->max) {
@@ -497,9 +555,11 @@ posenc_status posenc_finish(const posenc_table *t, void *params, posenc_error *e
             char words[160];
             if (is_given) {
                 list_words(words, sizeof words, s->names, r->when);
+                const char *word = s->kind == PE_T_WORDS ? s->names[__builtin_ctzll(*(uint64_t *)at(s, params))]
+                                                         : s->names[*(int *)at(s, params)];
                 st = posenc_fail(err, PE_INVALID, "NOT_APPLICABLE", r->name,
-                                 posenc_text("given with %s=%s", s->name, s->names[*(int *)at(s, params)]).s,
-                                 "only with %s one of: %s", s->name, words);
+                                 posenc_text("given with %s=%s", s->name, word).s, "only with %s one of: %s", s->name,
+                                 words);
             }
         } else if ((r->flags & PE_REQUIRED) && !is_given) {
             st = posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", r->name, "absent", "a value, it is required: %s", r->doc);

@@ -25,6 +25,7 @@
 #define PE_ENUM(T, m) PE_ROW(T, m, PE_T_ENUM, int)
 #define PE_TEXT(T, m) PE_ROW(T, m, PE_T_TEXT, const char *)
 #define PE_TENSOR(T, m) PE_ROW(T, m, PE_T_TENSOR, posenc_tensor)
+#define PE_WORDS(T, m) PE_ROW(T, m, PE_T_WORDS, uint64_t)
 
 /* The table of a params struct: refuses to compile when `given` is not the first member or rows are over 64. */
 #define PE_TABLE(T, r)                            \

@@ -107,6 +107,16 @@ static void put_hex(text *t, double v)
     put(t, "%s", isnan(v) ? "nan" : hex);
 }
 
+static void put_words(text *t, const posenc_param *r, uint64_t set, const char *quote)
+{
+    bool first = true;
+    for (size_t i = 0; r->names[i]; i++)
+        if (set >> i & 1) {
+            put(t, "%s%s%s%s", first ? "" : ",", quote, r->names[i], quote);
+            first = false;
+        }
+}
+
 /* " name=value" of every row that applies: numbers in hex, exact; the reader of queries parses it back. */
 static void put_key(text *t, const posenc_table *table, const void *params, hashes *made)
 {
@@ -122,6 +132,7 @@ static void put_key(text *t, const posenc_table *table, const void *params, hash
         case PE_T_BOOL: put(t, "%s", *(const bool *)p ? "true" : "false"); break;
         case PE_T_ENUM: put(t, "%s", r->names[*(const int *)p]); break;
         case PE_T_TEXT: put(t, "%s", *(const char *const *)p); break;
+        case PE_T_WORDS: put_words(t, r, *(const uint64_t *)p, ""); break;
         case PE_T_TENSOR: put_tensor(t, p, made->hex[i]); break;
         case PE_T_REALS: {
             const posenc_reals *l = p;
@@ -163,6 +174,11 @@ static void put_json(text *t, const posenc_table *table, const void *params, has
         case PE_T_REAL: put_real(t, *(const double *)p); break;
         case PE_T_BOOL: put(t, "%s", *(const bool *)p ? "true" : "false"); break;
         case PE_T_ENUM: put(t, "\"%s\"", r->names[*(const int *)p]); break;
+        case PE_T_WORDS:
+            put(t, "[");
+            put_words(t, r, *(const uint64_t *)p, "\"");
+            put(t, "]");
+            break;
         case PE_T_TEXT: /* printable, no space: only these two need care */
             put(t, "\"");
             for (const char *s = *(const char *const *)p; *s; s++)
@@ -227,6 +243,11 @@ static posenc_status describe(posenc_request *r, posenc_error *err)
         put(&key, " graph=%s", posenc_graph_id(r->graph));
         put(&json, ",\"graph\":\"%s\"", posenc_graph_id(r->graph));
     }
+    if (r->of) {
+        put(&key, " of=%s", r->of->key);
+        put(&json, ",\"of\":{\"encoding\":\"%s\",\"revision\":%d,\"params\":%s}", r->of->encoding->name,
+            r->of->encoding->revision, r->of->params_json);
+    }
     put(&json, "}");
     pe_digest d;
     if (key.failed || json.failed || !pe_hash(key.s, key.n, &d))
@@ -245,6 +266,8 @@ posenc_status posenc_request_check(posenc_request *r, posenc_error *err)
         err = &local;
     r->key = r->params_json = NULL;
     r->digest[0] = 0;
+    if (r->of)
+        posenc_request_check(r->of, err);
     posenc_finish(&e->table, r->params, err);
     if (r->common.rev && r->common.rev != e->revision)
         posenc_fail(err, PE_NOT_FOUND, "REVISION_GONE", "rev", posenc_text("%lld", (long long)r->common.rev).s,
@@ -272,6 +295,8 @@ posenc_status posenc_request_check(posenc_request *r, posenc_error *err)
 posenc_status posenc_resolve(posenc_request *r, posenc_error *err)
 {
     posenc_status st = posenc_request_check(r, err);
+    if (!st && r->of)
+        st = describe(r->of, err);
     return st ? st : describe(r, err);
 }
 

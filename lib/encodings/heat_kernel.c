@@ -27,6 +27,7 @@
 #include "graph/spectrum.h"
 #include "graph/store.h"
 #include "linalg/laplacian.h"
+#include "linalg/small.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -176,7 +177,16 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const heat_kernel *p = r->params;
     const posenc_graph *g = r->graph;
     const double times = (double)p->kernel_times.n;
+    uint64_t chunk = 0; /* what graphs that are solved together hold */
     *out = (posenc_cost){ .ns = 500 };
+    for (int64_t begin = 0, end; begin < g->ngraphs; begin = end) {
+        uint64_t held = 0;
+        end = pe_chunk_end(g, begin);
+        for (int64_t i = begin; i < end; i++)
+            held += pe_spectra_held(g, i, g->ptr[i + 1] - g->ptr[i]);
+        held += pe_spectra_bytes(g, begin, end, PE_SMALL_ROWS);
+        chunk = held > chunk ? held : chunk;
+    }
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const double n = (double)(g->ptr[i + 1] - g->ptr[i]), arcs = 2 * (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
         double weight, count;
@@ -194,6 +204,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
             scratch += nodes * (64 * ABREAST + 24 * p->kernel_times.n);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
+    out->scratch += chunk;
 }
 
 /* ---- the formula ---- */
@@ -228,17 +239,21 @@ static posenc_status check_pairs(const kernel *k, const pe_pairs *pairs, double 
 static posenc_status by_pairs(kernel *k, int64_t c, const pe_component *m, double bound, posenc_context *ctx,
                               posenc_error *err)
 {
-    pe_pairs pairs = { 0 };
+    pe_pairs own = { 0 }, *pairs = &k->s.pairs[c];
     double *factor = malloc((size_t)k->ntimes * sizeof *factor), *at = k->value + k->s.begin[c] * k->ntimes;
     posenc_status st = factor ? PE_OK : pe_no_memory("memory", err);
+    if (!st && pairs->count) { /* solved with the components of other graphs */
+        st = pe_pairs_rows(pairs, err);
+    } else if (!st) {
+        pairs = &own;
+        st = pe_component_pairs(m, m->n, 0, 1e-10, 0, PE_SOLVER_DENSE, false, pairs, ctx, err);
+    }
     if (!st)
-        st = pe_component_pairs(m, m->n, 0, 1e-10, 0, PE_SOLVER_DENSE, false, &pairs, ctx, err);
-    if (!st)
-        st = check_pairs(k, &pairs, bound, err);
-    for (int64_t i = 0; i < pairs.count && !st; i++) {
-        const double *v = pairs.vectors + i * m->n;
+        st = check_pairs(k, pairs, bound, err);
+    for (int64_t i = 0; i < pairs->count && !st; i++) {
+        const double *v = pairs->vectors + i * m->n;
         for (int64_t t = 0; t < k->ntimes; t++)
-            factor[t] = pe_exp(-k->time[t] * (pairs.values[i] > 0 ? pairs.values[i] : 0));
+            factor[t] = pe_exp(-k->time[t] * (pairs->values[i] > 0 ? pairs->values[i] : 0));
         if ((st = pe_pace_add(&k->s.pace, 500 * k->ntimes)))
             break;
         for (int64_t u = 0; u < m->n && !st; u++) {
@@ -254,7 +269,7 @@ static posenc_status by_pairs(kernel *k, int64_t c, const pe_component *m, doubl
         st = pe_pace_add(&k->s.pace, k->ntimes + 2);
     }
     free(factor);
-    pe_pairs_fini(&pairs);
+    pe_pairs_fini(&own);
     return st;
 }
 
@@ -620,12 +635,10 @@ static posenc_status store(kernel *k, pe_graph_job *j, posenc_tensor *out, doubl
 
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
-    (void)self;
     const heat_kernel *p = j->request->params;
-    const pe_spectrum_options options = { .edges = p->edges, .normalization = p->normalization, .isolated = p->isolated };
     kernel k = { .p = p, .ntimes = (int64_t)p->kernel_times.n };
     posenc_tensor *out = pe_tensor(j->out, "encoding");
-    posenc_status st = pe_spectrum_init(&k.s, &options, j->request->graph, j->graph, j->ctx, err);
+    posenc_status st = pe_spectra_take(self, j->request->graph, j->graph, &k.s, j->ctx, err);
     if (st)
         goto done;
     k.value = calloc((size_t)(j->n * k.ntimes + 1), sizeof *k.value);
@@ -664,9 +677,35 @@ static posenc_status spoil(pe_graph_job *j, void *self)
     return st || p->method == EXACT ? st : pe_spoil(pe_tensor(j->out, "standard_error"), j->first, j->n, &j->pace);
 }
 
+/* All of every component that lanes take; the others are solved in their turn. */
+static int64_t want(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros)
+{
+    const heat_kernel *p = arg;
+    (void)zeros;
+    return p->method == EXACT ? s->begin[c + 1] - s->begin[c] - s->null[c] : 0;
+}
+
+static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
+{
+    const heat_kernel *p = c->request->params;
+    const pe_spectrum_options options = {
+        .edges = p->edges, .normalization = p->normalization, .isolated = p->isolated, .tol = 1e-10
+    };
+    return pe_spectra_init(copy, c, &options, want, p, err);
+}
+
+static void end(void *copy, void *self)
+{
+    (void)self;
+    pe_spectra_fini(copy);
+}
+
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    const pe_graph_task task = { .encode = encode, .spoil = spoil };
+    pe_spectra spectra = { 0 };
+    const pe_graph_task task = {
+        .encode = encode, .spoil = spoil, .self = &spectra, .size = sizeof spectra, .begin = begin, .end = end
+    };
     pe_warn_directed(r, out);
     return pe_each_graph(r, out, &task, ctx, err);
 }
@@ -681,7 +720,7 @@ const posenc_encoding pe_heat_kernel = {
         "exclude_zero: without the null space\n"
         "method=probe: mean over random signs z of (exp(-t L / 2) z)_u^2, z without the null space, whose share is exact",
     .example = "kernel_times=1,2,4",
-    .revision = 1,
+    .revision = 2,
     .input = PE_GRAPH,
     PE_TABLE(heat_kernel, rows),
     .outputs = outputs,

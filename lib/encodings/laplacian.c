@@ -26,6 +26,7 @@
 #include "graph/spectrum.h"
 #include "linalg/canonical.h"
 #include "linalg/linalg.h"
+#include "linalg/small.h"
 #include "linalg/sort.h"
 
 #include <math.h>
@@ -172,25 +173,37 @@ static double solver_ns(const laplacian *p, double n, double m, double k)
     double touched = pe_min(n, 2 * m), dense = n * n * n + 128 * n * n;
     if (p->solver == PE_SOLVER_DENSE)
         return dense * pe_min(touched / pe_max(n, 1), 1);
+    if (p->solver == PE_SOLVER_AUTO && n <= 256) /* in lanes */
+        return 0.1 * touched * touched * touched + 50 * touched * pe_min(k, touched) +
+               touched * touched * pe_min(k, touched);
     if (n <= 128 || n < 2 * k + 2 * pe_min(k, 64) + 97) /* as pe_component_pairs chooses */
         return dense;
     double each = pe_min(m / pe_max(touched, 1), 8); /* edges: trees are ordered in no time, expanders filtered */
     return pe_min(dense, 2500 * touched * (1 + each * each / 3) * (0.75 + k / 32) + 6.3 * touched * k * k);
 }
 
-/* A batch costs the sum of its graphs and holds the largest. */
+/* A batch costs the sum of its graphs; it holds a chunk of them taken apart, and works on the largest. */
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const laplacian *p = r->params;
     const posenc_graph *g = r->graph;
     *out = (posenc_cost){ .ns = 500 };
-    for (int64_t i = 0; i < g->ngraphs; i++) {
-        double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]), k = (double)p->k;
-        out->ns += 6000 + 80 * m + (250 + 25 * k) * n + solver_ns(p, n, m, k);
-        int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
-        uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) + (uint64_t)nodes * (uint64_t)(2 * want + 4) * 8 +
-                           16 * pe_spectrum_extra_numbers(nodes) + (uint64_t)arcs * 40 + (uint64_t)nodes * 160;
-        out->scratch = scratch > out->scratch ? scratch : out->scratch;
+    for (int64_t begin = 0, end; begin < g->ngraphs; begin = end) {
+        uint64_t held = 0, largest = 0;
+        end = pe_chunk_end(g, begin);
+        for (int64_t i = begin; i < end; i++) {
+            double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]),
+                   k = (double)p->k;
+            out->ns += 2000 + 40 * m + (250 + 25 * k) * n + solver_ns(p, n, m, k);
+            int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
+            uint64_t scratch = pe_component_bytes(nodes, arcs, want + 1) + (uint64_t)nodes * (uint64_t)(2 * want + 4) * 8 +
+                               16 * pe_spectrum_extra_numbers(nodes) + (uint64_t)arcs * 40 + (uint64_t)nodes * 160;
+            largest = scratch > largest ? scratch : largest;
+            held += pe_spectra_held(g, i, want);
+        }
+        const uint64_t together = pe_spectra_bytes(g, begin, end, p->k);
+        held += together > largest ? together : largest;
+        out->scratch = held > out->scratch ? held : out->scratch;
     }
 }
 
@@ -198,7 +211,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
 
 typedef struct columns {
     int64_t n, count;                  /* places; columns that exist, at most k */
-    double *v;                         /* (count, n) */
+    double *v;                         /* (count, n); NULL: in */
+    const double *panel;               /* (ceil(count / 8), n, 8), borrowed: eight columns side by side */
     double *value, *residual;          /* (count) */
     uint8_t *determined;               /* (count) */
     int64_t missing;                   /* of count, at the end: not found before the deadline */
@@ -207,6 +221,11 @@ typedef struct columns {
                                           larger than a gap */
     void *memory;
 } columns;
+
+static posenc_status need_canonical(pe_spectrum *s, pe_canonical *w, posenc_error *err)
+{
+    return w->csr ? PE_OK : pe_canonical_init(w, &s->csr, s->begin, s->node, &s->pace, err);
+}
 
 /* Writes the wanted part of the cluster e[a] .. e[b - 1]: columns `from` .. `to` - 1 in the order of all eigenpairs. */
 static posenc_status write_cluster(const laplacian *p, pe_canonical *w, pe_eigenpair *e, int64_t a, int64_t b, int64_t from,
@@ -336,6 +355,119 @@ static posenc_status random_walk_vector(pe_spectrum *s, double *v, int64_t n, in
     return st;
 }
 
+/* ---- one small component, columns in panels ---- */
+
+enum { WIDTH = 8 };
+
+static double *panel_column(const pe_pairs *q, int64_t j) { return q->panels + j / WIDTH * q->n * WIDTH + j % WIDTH; }
+
+/* The canonical columns of the cluster of pairs a .. b - 1, up to `count`, in their places; where there are more than one,
+ * with residuals of their own. */
+static posenc_status write_panel_cluster(pe_spectrum *s, pe_canonical *w, const pe_pairs *q, int64_t a, int64_t b,
+                                         double blur, int64_t count, columns *out, posenc_error *err)
+{
+    const int64_t n = q->n, m = b - a, wanted = (b < count ? b : count) - a;
+    posenc_status st = need_canonical(s, w, err);
+    double *memory = NULL, *row;
+    pe_block_vector *basis = NULL;
+    if (st)
+        return st;
+    w->blur = blur;
+    memory = calloc((size_t)((m + wanted) * n), sizeof *memory);
+    basis = malloc((size_t)m * sizeof *basis);
+    if (!memory || !basis) {
+        st = pe_no_memory("memory", err);
+        goto done;
+    }
+    row = memory + m * n;
+    for (int64_t j = 0; j < m; j++) {
+        basis[j] = (pe_block_vector){ 0, memory + j * n };
+        for (int64_t i = 0; i < n; i++)
+            basis[j].v[i] = panel_column(q, a + j)[i * WIDTH];
+    }
+    if ((st = pe_canonical_columns(w, basis, m, wanted, row, n, 0, out->determined + a, err)))
+        goto done;
+    for (int64_t j = 0; j < wanted && !st; j++) {
+        for (int64_t i = 0; i < n; i++)
+            panel_column(q, a + j)[i * WIDTH] = row[j * n + i];
+        if (m > 1)
+            st = pe_spectrum_residual(s, row + j * n, out->value[a + j], n, 0, &out->residual[a + j]);
+    }
+    st = st ? st : pe_pace_add(&s->pace, 4 * (m + wanted) * n);
+done:
+    free(memory);
+    free(basis);
+    return st;
+}
+
+/* The sign of column j of `count` that its pivot must have, 0 where the candidates disagree.
+ *   blur   as in pe_canonical */
+static double pivot_sign(double most, double least, double blur)
+{
+    const double large = pe_max(most, -least), small = pe_min(most, -least), square = large * large;
+    if (small * small > (1 - 1e-6) * square - (1e-8 * square + 4 * blur * large))
+        return 0;
+    return most > -least ? 1 : -1;
+}
+
+/* As select_columns, of a graph of one component with a null vector, which is left out, that was solved in lanes. */
+static posenc_status select_panels(const laplacian *p, pe_spectrum *s, pe_canonical *w, columns *out, posenc_error *err)
+{
+    const pe_pairs *q = &s->pairs[0];
+    const int64_t n = q->n, count = out->count;
+    const bool normalized = p->normalization != PE_LAPLACIAN_NONE;
+    posenc_status st = PE_OK;
+    double degree = 0;
+    for (int64_t i = 0; i < n; i++)
+        degree = pe_max(degree, s->csr.degree[i]);
+    const double tol = p->tol * 2 * (normalized ? 1 : degree);
+    out->panel = q->panels;
+    for (int64_t j = 0; j < count; j++) {
+        out->value[j] = pe_eigenvalue(q->values[j], normalized);
+        out->residual[j] = q->residuals[j];
+    }
+    for (int64_t first = 0, a = 0; first < count && !st; first += WIDTH) {
+        double most[WIDTH], least[WIDTH], sign[WIDTH], *panel = q->panels + first * n;
+        pe_panel_extent(n, panel, most, least);
+        for (int k = 0; k < WIDTH; k++)
+            sign[k] = 1;
+        for (int64_t b; a < count && a < first + WIDTH && !st; a = b) {
+            const double value = out->value[a];
+            double last = value, above = INFINITY, residual = q->residuals[a];
+            for (b = a + 1; b < q->count; b++) {
+                above = pe_eigenvalue(q->values[b], normalized);
+                if (!pe_same_cluster(last, above))
+                    break;
+                last = above;
+                above = INFINITY;
+                residual = pe_max(residual, q->residuals[b]);
+            }
+            const double gap = pe_min(a ? value - out->value[a - 1] : value, pe_min(above, q->next) - last);
+            const bool whole = !pe_same_cluster(last, q->next);
+            const double blur = residual > 0 ? residual / gap : 0;
+            double *flip = &sign[a - first];
+            *flip = b == a + 1 ? pivot_sign(most[a - first], least[a - first], blur) : 0;
+            out->determined[a] = 1;
+            if (*flip == 0) {
+                *flip = 1;
+                st = write_panel_cluster(s, w, q, a, b, blur, count, out, err);
+            }
+            out->cut = out->cut || b > count || !whole;
+            out->partial = out->partial || !whole;
+            for (int64_t j = a; j < b && j < count; j++) {
+                out->determined[j] = out->determined[j] && whole && gap > 1e6 * out->residual[j];
+                out->loose = out->loose || (whole && gap < tol);
+            }
+        }
+        pe_panel_scale(n, panel, sign);
+    }
+    for (int64_t j = 0; j < count && !normalized; j++) {
+        out->value[j] = ldexp(out->value[j], s->exponent);
+        out->residual[j] = ldexp(out->residual[j], s->exponent);
+    }
+    return st ? st : pe_pace_add(&s->pace, 8 * n * count);
+}
+
 /* ---- selection ---- */
 
 static void columns_fini(columns *c)
@@ -344,49 +476,71 @@ static void columns_fini(columns *c)
     *c = (columns){ 0 };
 }
 
+/* Which columns of a graph of n nodes are asked for, in the order of all eigenpairs. */
+typedef struct selection {
+    int64_t zeros, from, to;
+} selection;
+
+static selection selected(const laplacian *p, int64_t n, int64_t zeros)
+{
+    const int64_t from = p->skip == SKIP_NONE ? 0 : p->skip == SKIP_ALL_ZERO ? zeros : 1;
+    return (selection){ zeros, from, from + (n <= from ? 0 : n - from < p->k ? n - from : p->k) };
+}
+
+/* Pairs of component c beside its null vector. */
+static int64_t wanted(const selection *a, const pe_spectrum *s, int64_t c)
+{
+    const int64_t size = s->begin[c + 1] - s->begin[c], rest = size - s->null[c], most = a->to - a->zeros;
+    return size < 2 || a->to <= a->from || most < 1 ? 0 : rest < most ? rest : most;
+}
+
 /* The columns asked for of the graph made of the components c0 .. c1 - 1. */
 static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canonical *w, int64_t c0, int64_t c1,
                                     columns *out, posenc_context *ctx, pe_grace *grace, posenc_error *err)
 {
     const int64_t origin = s->begin[c0], n = s->begin[c1] - origin;
-    int64_t zeros = 0, nentries = 0;
-    posenc_status st = PE_OK;
+    int64_t nentries = 0;
     pe_eigenpair *e = NULL;
+    int64_t zeros = 0;
+    posenc_status st;
     for (int64_t c = c0; c < c1; c++) {
         zeros += s->null[c];
         if ((st = pe_pace_add(&s->pace, 2)))
             return st;
     }
-    const int64_t from = p->skip == SKIP_NONE ? 0 : p->skip == SKIP_ALL_ZERO ? zeros : 1;
-    const int64_t count = n <= from ? 0 : n - from < p->k ? n - from : p->k, to = from + count;
+    const selection range = selected(p, n, zeros);
+    const int64_t from = range.from, to = range.to, count = n <= from ? 0 : to - from;
     if (!p->padding && count < p->k)
         return posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "k", posenc_text("%lld", (long long)p->k).s,
                            "at most %lld with padding=false: n = %lld nodes%s, skip=%s", (long long)count, (long long)n,
                            p->skip == SKIP_PER_COMPONENT ? " of a component" : "", skips[p->skip]);
 
-    /* an unwanted leading column, the columns, values, residuals, flags */
-    double *memory = calloc((size_t)((count + 1) * n + 2 * count + count / 8 + 2), sizeof *memory);
+    for (int64_t c = c0; c < c1; c++) {
+        const int64_t want = wanted(&range, s, c);
+        if ((st = pe_pace_add(&s->pace, 4)))
+            return st;
+        if (!want)
+            continue;
+        pe_grace_search(grace);
+        st = pe_spectrum_solve(s, c, want, ctx, err);
+        pe_grace_rest(grace);
+        if (st)
+            return st;
+    }
+    const bool simple = s->csr.ncomponents == 1 && zeros == 1 && from == 1 && count && s->pairs[0].panels &&
+                        p->sign == SIGN_CANONICAL && p->eigvec_norm == NORM_L2 && p->normalization != PE_LAPLACIAN_RW;
+    /* values, residuals, flags; an unwanted leading column and the columns */
+    const int64_t lines = 2 * count + count / 8 + 1, vectors = simple ? 0 : (count + 1) * n;
+    double *memory = calloc((size_t)(lines + vectors), sizeof *memory), *lead = memory + lines;
     if (!memory)
         return pe_no_memory("memory", err);
-    *out = (columns){ .n = n, .count = count, .memory = memory, .v = memory + n };
-    out->value = out->v + count * n;
+    *out = (columns){ .n = n, .count = count, .memory = memory, .value = memory, .v = lead + n };
     out->residual = out->value + count;
     out->determined = (uint8_t *)(out->residual + count);
     if (!count)
         return PE_OK;
-
-    for (int64_t c = c0; c < c1 && to > zeros; c++) {
-        int64_t size = s->begin[c + 1] - s->begin[c], rest = size - s->null[c];
-        if ((st = pe_pace_add(&s->pace, 4)))
-            goto done;
-        if (size < 2)
-            continue;
-        pe_grace_search(grace);
-        st = pe_spectrum_solve(s, c, rest < to - zeros ? rest : to - zeros, ctx, err);
-        pe_grace_rest(grace);
-        if (st)
-            goto done;
-    }
+    if ((st = simple ? select_panels(p, s, w, out, err) : need_canonical(s, w, err)) || simple)
+        goto done;
     if ((st = pe_spectrum_list(s, c0, c1, &e, &nentries, err)))
         goto done;
     bool early = false; /* some component has not handed over all that it was asked for */
@@ -437,7 +591,7 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
         for (int64_t j = a > from ? a : from; j < b && j < known; j++)
             out->value[j - from] = e[j].value;
         w->blur = pe_eigenspace_blur(e, a, b, gap);
-        if ((st = write_cluster(p, w, e, a, b, from, known, out, origin, memory, err)))
+        if ((st = write_cluster(p, w, e, a, b, from, known, out, origin, lead, err)))
             goto done;
         out->cut = out->cut || b > to || (!whole && !early);
         out->partial = out->partial || (!whole && !early);
@@ -484,7 +638,8 @@ typedef struct tally {
 typedef struct answer {
     posenc_dtype dtype;
     posenc_tensor *vectors, *values, *residuals, *determined, *cut, *ncomponents, *nzero;
-    double *row;   /* (k) scratch */
+    double *row; /* (k) scratch */
+    pe_spectra spectra;
     int64_t first; /* the graph's first node */
     int64_t graph;
     tally count;
@@ -499,10 +654,17 @@ static posenc_status write_rows(const laplacian *p, const answer *o, const colum
 {
     const int64_t k = p->k, count = c ? c->count : 0;
     posenc_status st = PE_OK;
+    const bool as_it_is = c && c->panel && k == WIDTH && (count == k || (p->pad_value == 0 && !signbit(p->pad_value)));
+    if (as_it_is) /* one component: its nodes are in order */
+        posenc_convert(o->dtype, element(o->vectors, o->first * k), c->panel, (size_t)(n * k));
+    if (as_it_is && p->eigval_layout == EIGVAL_VECTOR)
+        return pe_pace_add(pace, 2 * n * k);
     for (int64_t i = 0; i < n && !st; i++) {
         int64_t at = (o->first + (node ? node[i] : i)) * k;
         for (int64_t j = 0; j < k; j++)
-            o->row[j] = j < count ? c->v[j * n + i] + 0.0 : p->pad_value; /* no negative zeros */
+            o->row[j] = j >= count ? p->pad_value
+                        : c->panel ? c->panel[(j / WIDTH * n + i) * WIDTH + j % WIDTH]
+                                   : c->v[j * n + i] + 0.0; /* no negative zeros */
         posenc_convert(o->dtype, element(o->vectors, at), o->row, (size_t)k);
         if (o->values && p->eigval_layout == EIGVAL_PER_NODE) {
             for (int64_t j = 0; j < k; j++)
@@ -548,21 +710,14 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         grace.ctx.progress = NULL;
     posenc_context *ctx = p->allow_partial ? &grace.ctx : j->ctx;
     pe_spectrum s = { 0 };
-    const pe_spectrum_options options = { .edges = p->edges,
-                                          .normalization = p->normalization,
-                                          .isolated = p->isolated,
-                                          .tol = p->tol,
-                                          .max_iter = p->max_iter,
-                                          .solver = (pe_solver)p->solver,
-                                          .partial = p->allow_partial };
     pe_canonical w = { 0 };
     columns c = { 0 };
     bool cut = false, partial = false, trivial = true, loose = false, early = false;
     int64_t missing = 0;
     o->graph = j->graph;
     o->first = j->first;
-    posenc_status st = pe_spectrum_init(&s, &options, j->request->graph, j->graph, ctx, err);
-    if (st || (st = pe_canonical_init(&w, &s.csr, s.begin, s.node, &s.pace, err)))
+    posenc_status st = pe_spectra_take(&o->spectra, j->request->graph, j->graph, &s, ctx, err);
+    if (st)
         goto done;
     const int64_t nc = s.csr.ncomponents, step = p->skip == SKIP_PER_COMPONENT ? 1 : nc;
     int64_t *ncomponents = (int64_t *)o->ncomponents->data + o->graph, *nzero = (int64_t *)o->nzero->data + o->graph;
@@ -649,12 +804,33 @@ static void warn(const posenc_request *r, const tally *t, posenc_result *out)
 #undef WHERE
 }
 
+static int64_t want(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros)
+{
+    const laplacian *p = arg;
+    const bool alone = p->skip == SKIP_PER_COMPONENT;
+    const selection a = alone ? selected(p, s->begin[c + 1] - s->begin[c], s->null[c]) : selected(p, s->csr.n, zeros);
+    return wanted(&a, s, c);
+}
+
 static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
 {
     answer *o = copy;
+    const laplacian *p = c->request->params;
+    const pe_spectrum_options options = { .edges = p->edges,
+                                          .normalization = p->normalization,
+                                          .isolated = p->isolated,
+                                          .tol = p->tol,
+                                          .max_iter = p->max_iter,
+                                          .solver = (pe_solver)p->solver,
+                                          .partial = p->allow_partial };
     o->count = (tally){ 0 };
-    o->row = malloc((size_t)((const laplacian *)c->request->params)->k * sizeof *o->row);
-    return o->row ? PE_OK : pe_no_memory("memory", err);
+    o->row = malloc((size_t)p->k * sizeof *o->row);
+    posenc_status st = o->row ? PE_OK : pe_no_memory("memory", err);
+    if (!st)
+        st = pe_spectra_init(&o->spectra, c, &options, want, p, err);
+    if (st)
+        free(o->row);
+    return st;
 }
 
 static void end(void *copy, void *self)
@@ -667,6 +843,7 @@ static void end(void *copy, void *self)
     t->loose += o->count.loose;
     t->early += o->count.early;
     t->missing += o->count.missing;
+    pe_spectra_fini(&o->spectra);
     free(o->row);
 }
 

@@ -240,10 +240,28 @@ static int64_t json_elements(const pe_writing *w, int64_t limit)
     return all <= limit ? all : limit + 1;
 }
 
+static posenc_status check_picture(posenc_format f, const posenc_tensor *t, const posenc_selection *sel, posenc_error *err)
+{
+    const int64_t limit = sel->plot_limit > 0 ? sel->plot_limit : 1 << 24;
+    if (t->rank < 1 || t->rank > 2)
+        return posenc_fail(err, PE_INVALID, "INVALID_FORMAT", "format",
+                           posenc_text("%s of %s, a tensor of %d axes", info[f].name, t->name, t->rank).s,
+                           "one or two axes in a heat map; npy, npz, safetensors, bin and json hold more");
+    if (posenc_tensor_count(t) == 0)
+        return posenc_fail(err, PE_INVALID, "INVALID_FORMAT", "format",
+                           posenc_text("%s of %s, which has no elements", info[f].name, t->name).s, "at least one element");
+    if (posenc_tensor_count(t) > limit)
+        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "format",
+                           posenc_text("%s of over %lld elements", info[f].name, (long long)limit).s,
+                           "at most %lld elements in a heat map: choose rows (rows=0:256)", (long long)limit);
+    return PE_OK;
+}
+
 static posenc_status check_form(posenc_format f, const pe_writing *w, posenc_error *err)
 {
     const posenc_selection *sel = w->selection;
     char names[160];
+    posenc_status st;
     if (info[f].single && w->ntensors != 1) {
         list_names(w->tensor, w->ntensors, names, sizeof names);
         return posenc_fail(err, PE_INVALID, "TENSOR_REQUIRED", "tensor",
@@ -253,6 +271,8 @@ static posenc_status check_form(posenc_format f, const pe_writing *w, posenc_err
         return posenc_fail(err, PE_INVALID, "INVALID_FORMAT", "format",
                            posenc_text("csv of a tensor of %d axes", w->tensor[0].rank).s,
                            "at most two axes in csv; npy, npz, safetensors, bin and json hold more");
+    if ((f == PE_png || f == PE_svg) && (st = check_picture(f, &w->tensor[0], sel, err)))
+        return st;
     int64_t limit = sel->json_limit > 0 ? sel->json_limit : 65536;
     if (f == PE_json && sel->data != PE_JSON_BASE64 && json_elements(w, limit) > limit)
         return posenc_fail(
@@ -285,6 +305,8 @@ posenc_status posenc_write(posenc_format f, const posenc_origin *origin, const p
     pe_builder b = { 0 };
     posenc_status st;
     *out = (posenc_document){ 0 };
+    if (w.origin->encoding && w.origin->encoding->write) /* a report has a form of its own */
+        return w.origin->encoding->write(f, w.origin, result, w.selection, out, err);
     uint32_t mask = w.selection->tensors;
     if (mask && result->ntensors < 32 && mask >> result->ntensors)
         return posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "tensors", posenc_text("bits %x", (unsigned)mask).s,

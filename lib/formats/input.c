@@ -122,8 +122,17 @@ posenc_status pe_wire_load(const pe_wire *w, const void *bytes, bool swap, bool 
 pe_place pe_place_of(posenc_request *r, const char *name)
 {
     pe_place own = { &r->encoding->table, posenc_row(&r->encoding->table, name), r->params };
-    pe_place common = { &posenc_common_table, posenc_row(&posenc_common_table, name), &r->common };
-    return own.row ? own : common;
+    if (r->of && (!own.row || posenc_row(&r->of->encoding->table, name))) /* a learned encoding has a table of its own */
+        return pe_place_of(r->of, name);
+    if (own.row)
+        return own;
+    return (pe_place){ &posenc_common_table, posenc_row(&posenc_common_table, name), &r->common };
+}
+
+posenc_status pe_no_place(const posenc_request *r, const char *name, posenc_error *err)
+{
+    const posenc_request *inner = r->of ? r->of : r;
+    return posenc_unknown(&inner->encoding->table, r->of ? &r->encoding->table : &posenc_common_table, name, err);
 }
 
 static posenc_status set_reals(posenc_request *r, const pe_place *to, const posenc_tensor *t, posenc_error *err)

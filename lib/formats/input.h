@@ -26,13 +26,16 @@ bool pe_wire_size(const pe_wire *w, int rank, const int64_t *shape, uint64_t *si
 posenc_status pe_wire_load(const pe_wire *w, const void *bytes, bool swap, bool fortran, posenc_tensor *t, posenc_arena *a,
                            const char *field, posenc_error *err);
 
-/* Where a parameter is set: the encoding's row, or a common one. */
+/* Where a parameter is set: the encoding's row, that of the encoding a report is about, or a common one. */
 typedef struct pe_place {
     const posenc_table *table;
     const posenc_param *row; /* NULL: no such parameter */
     void *params;
 } pe_place;
 pe_place pe_place_of(posenc_request *r, const char *name);
+posenc_status pe_no_place(const posenc_request *r, const char *name, posenc_error *err); /* the fault where there is none */
+/* The request that a graph belongs to. */
+static inline posenc_request *pe_graph_of(posenc_request *r) { return r->of ? r->of : r; }
 
 /* Sets a tensor row, or a reals row from a tensor of rank 0 or 1. Other rows are a fault. */
 posenc_status pe_set_tensor(posenc_request *r, const pe_place *to, const posenc_tensor *t, posenc_error *err);

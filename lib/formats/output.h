@@ -54,5 +54,7 @@ void pe_write_npz(const pe_writing *w, pe_builder *b);
 void pe_write_safetensors(const pe_writing *w, pe_builder *b);
 void pe_write_bin(const pe_writing *w, pe_builder *b);
 void pe_write_csv(const pe_writing *w, pe_builder *b);
+void pe_write_png(const pe_writing *w, pe_builder *b);
+void pe_write_svg(const pe_writing *w, pe_builder *b);
 
 #endif

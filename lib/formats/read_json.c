@@ -300,6 +300,28 @@ static posenc_status set_string(posenc_request *q, const pe_place *to, pe_json v
     return posenc_set_text(to->table, to->row, to->params, s, n, q->arena, err);
 }
 
+/* ["norms", "shift"], to the reader of queries as norms,shift. */
+static posenc_status set_words(posenc_request *q, const pe_place *to, pe_json v, posenc_error *err)
+{
+    static const char allowed[] = "an array of its words, in quotes";
+    const char *name = to->row->name;
+    pe_json e = { 0 };
+    if (pe_json_type(v) != PE_J_ARRAY)
+        return wrong(name, v, allowed, err);
+    char *s = posenc_alloc(q->arena, (size_t)(v.end - v.p)); /* each word has had two quotes */
+    size_t n = 0;
+    if (!s)
+        return pe_no_memory(name, err);
+    while (pe_json_next(v, &e)) {
+        if (pe_json_type(e) != PE_J_STRING)
+            return wrong(name, e, allowed, err);
+        if (n > 0)
+            s[n++] = ',';
+        n += pe_json_string(e, s + n);
+    }
+    return posenc_set_text(to->table, to->row, to->params, s, n, q->arena, err);
+}
+
 static posenc_status set_parameter(posenc_request *q, const pe_place *to, pe_json v, posenc_error *err)
 {
     const posenc_param *row = to->row;
@@ -331,6 +353,7 @@ static posenc_status set_parameter(posenc_request *q, const pe_place *to, pe_jso
         if (kind != PE_J_STRING)
             return wrong(row->name, v, row->kind == PE_T_ENUM ? "one of its words, in quotes" : "a text in quotes", err);
         return set_string(q, to, v, err);
+    case PE_T_WORDS: return kind == PE_J_STRING ? set_string(q, to, v, err) : set_words(q, to, v, err);
     case PE_T_REALS:
         if (kind != PE_J_OBJECT)
             return set_reals(q, to, v, err);
@@ -469,13 +492,13 @@ static posenc_status read_graph(posenc_request *q, pe_json v, posenc_error *err)
 
 /* Bits of the rows seen, null or not: a name given twice is refused even so. */
 typedef struct seen {
-    uint64_t own, common;
+    uint64_t own, of, common;
     bool graph;
 } seen;
 
 static bool seen_before(seen *s, const posenc_request *q, const pe_place *to)
 {
-    uint64_t *set = to->table == &q->encoding->table ? &s->own : &s->common;
+    uint64_t *set = to->table == &q->encoding->table ? &s->own : to->table == &posenc_common_table ? &s->common : &s->of;
     uint64_t bit = (uint64_t)1 << (to->row - to->table->rows);
     bool before = *set & bit;
     *set |= bit;
@@ -488,20 +511,20 @@ static posenc_status read_member(posenc_request *q, pe_json key, pe_json value, 
     if (key.end - key.p >= (ptrdiff_t)sizeof name)
         return wrong("body", key, "names of parameters as keys", err);
     pe_json_string(key, name);
-    bool graph = q->encoding->input == PE_GRAPH && !strcmp(name, "graph");
+    const bool graphs = pe_graph_of(q)->encoding->input == PE_GRAPH, graph = graphs && !strcmp(name, "graph");
     pe_place to = graph ? (pe_place){ 0 } : pe_place_of(q, name);
-    for (int k = 0; k < NKEYS && !graph && !to.row && q->encoding->input == PE_GRAPH; k++)
+    for (int k = 0; k < NKEYS && !graph && !to.row && graphs; k++)
         if (!strcmp(name, graph_keys[k]))
             return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "outside graph",
                                "inside it: {\"graph\": {\"%s\": ..., ...}, ...}", name);
     if (!graph && !to.row)
-        return posenc_unknown(&q->encoding->table, &posenc_common_table, name, err);
+        return pe_no_place(q, name, err);
     if (graph ? s->graph : seen_before(s, q, &to))
         return posenc_fail(err, PE_INVALID, "DUPLICATE_PARAMETER", name, "given twice", "once");
     s->graph |= graph;
     if (pe_json_type(value) == PE_J_NULL)
         return PE_OK;
-    return graph ? read_graph(q, value, err) : set_parameter(q, &to, value, err);
+    return graph ? read_graph(pe_graph_of(q), value, err) : set_parameter(q, &to, value, err);
 }
 
 posenc_status posenc_request_json(posenc_request *r, const char *json, size_t n, posenc_error *err)

@@ -25,7 +25,7 @@ posenc_status posenc_request_set(posenc_request *r, const char *name, const char
     const pe_place to = pe_place_of(r, name);
     posenc_tensor t;
     if (!to.row)
-        return posenc_unknown(&r->encoding->table, &posenc_common_table, name, err);
+        return pe_no_place(r, name, err);
     if (to.row->kind != PE_T_TENSOR)
         return posenc_set_text(to.table, to.row, to.params, value, n, r->arena, err);
     if (!(value = in_brackets(r->arena, value, &n)))

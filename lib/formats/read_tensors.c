@@ -97,9 +97,10 @@ posenc_status posenc_request_tensors(posenc_request *r, const posenc_tensor *t, 
 {
     posenc_status st = PE_OK;
     parts p = { 0 };
+    posenc_request *g = pe_graph_of(r);
     int faults = 0;
     for (size_t i = 0; i < n && faults < PE_MAX_FAULTS; i++) {
-        const posenc_tensor **part = r->encoding->input == PE_GRAPH ? part_of(&p, t[i].name) : NULL;
+        const posenc_tensor **part = g->encoding->input == PE_GRAPH ? part_of(&p, t[i].name) : NULL;
         pe_place to = part ? (pe_place){ 0 } : pe_place_of(r, t[i].name);
         posenc_status one = PE_OK;
         if (part && !*part)
@@ -109,16 +110,16 @@ posenc_status posenc_request_tensors(posenc_request *r, const posenc_tensor *t, 
         else if (to.row)
             one = pe_set_tensor(r, &to, &t[i], err);
         else
-            one = posenc_unknown(&r->encoding->table, &posenc_common_table, t[i].name, err);
+            one = pe_no_place(r, t[i].name, err);
         st = pe_graver(st, one);
         faults += one != PE_OK;
     }
-    if (r->encoding->input != PE_GRAPH) {
+    if (g->encoding->input != PE_GRAPH) {
         if (num_nodes >= 0)
-            st = pe_graver(st, posenc_unknown(&r->encoding->table, &posenc_common_table, "num_nodes", err));
+            st = pe_graver(st, pe_no_place(r, "num_nodes", err));
         return st;
     }
     if (p.index || p.weight || p.ptr || num_nodes >= 0)
-        st = pe_graver(st, build_graph(r, &p, num_nodes, directed, err));
+        st = pe_graver(st, build_graph(g, &p, num_nodes, directed, err));
     return st;
 }

@@ -152,13 +152,20 @@ static posenc_status encode_chunk(void *arg, int64_t i, posenc_error *err)
     return st;
 }
 
+int64_t pe_chunk_end(const posenc_graph *g, int64_t begin)
+{
+    int64_t i = begin + 1;
+    while (i < g->ngraphs && i - begin < CHUNK_GRAPHS && g->ptr[i + 1] - g->ptr[begin] <= CHUNK_NODES)
+        i++;
+    return i;
+}
+
 /* First graphs of chunks, and the end; NULL: no memory. */
 static int64_t *cut(const posenc_graph *g, int64_t *nchunks)
 {
     int64_t *chunk = malloc((size_t)(g->ngraphs + 1) * sizeof *chunk), n = 0;
-    for (int64_t i = 0; chunk && i < g->ngraphs; i++)
-        if (!n || i - chunk[n - 1] >= CHUNK_GRAPHS || g->ptr[i + 1] - g->ptr[chunk[n - 1]] > CHUNK_NODES)
-            chunk[n++] = i;
+    for (int64_t i = 0; chunk && i < g->ngraphs; i = pe_chunk_end(g, i))
+        chunk[n++] = i;
     if (chunk)
         chunk[n] = g->ngraphs;
     *nchunks = n;

@@ -79,6 +79,9 @@ typedef struct pe_graph_task {
 posenc_status pe_each_graph(const posenc_request *r, posenc_result *out, const pe_graph_task *t, posenc_context *ctx,
                             posenc_error *err);
 
+/* The first graph after the chunk that begins with graph `begin`. */
+int64_t pe_chunk_end(const posenc_graph *g, int64_t begin);
+
 /* Where each graph's n x n matrix begins when they stand one after another: `to` (graphs + 1). */
 void pe_square_offsets(const posenc_graph *g, int64_t *to);
 

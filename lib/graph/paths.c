@@ -212,11 +212,11 @@ PE_BODY void wide_body(const pe_csr *c, uint16_t *steps, int64_t v) { add_node_u
 PE_KERNEL(pairs, pairs_body, (const pe_csr *c, uint8_t *steps), (c, steps))
 PE_KERNEL(wide, wide_body, (const pe_csr *c, uint16_t *steps, int64_t v), (c, steps, v))
 
-void pe_pairs_on(int path, const pe_csr *c, uint8_t *steps) { pairs_paths[path](c, steps); }
-void pe_pairs(const pe_csr *c, uint8_t *steps) { pe_pairs_on(pe_simd(), c, steps); }
+void pe_pairs(const pe_csr *c, uint8_t *steps) { pairs_paths[pe_simd()](c, steps); }
 
-posenc_status pe_wide_pairs_on(int path, const pe_csr *c, uint16_t *steps, pe_pace *pace)
+posenc_status pe_wide_pairs(const pe_csr *c, uint16_t *steps, pe_pace *pace)
 {
+    const pe_path path = pe_simd();
     const int64_t width = pe_pairs_width(c->n);
     posenc_status st = PE_OK;
     for (int64_t i = 0; i < c->n * width; i++)
@@ -226,11 +226,6 @@ posenc_status pe_wide_pairs_on(int path, const pe_csr *c, uint16_t *steps, pe_pa
         st = pe_pace_add(pace, v * (2 + width / 16) + 2 * width);
     }
     return st;
-}
-
-posenc_status pe_wide_pairs(const pe_csr *c, uint16_t *steps, pe_pace *pace)
-{
-    return pe_wide_pairs_on(pe_simd(), c, steps, pace);
 }
 
 /* ---- from a set ---- */

@@ -54,9 +54,6 @@ static inline int64_t pe_pairs_width(int64_t n) { return (n + 31) / 32 * 32; }
 void pe_pairs(const pe_csr *c, uint8_t *steps);
 /* The same of at most PE_WIDE_PAIRS nodes, with PE_WIDE_PAIRS_NONE. */
 posenc_status pe_wide_pairs(const pe_csr *c, uint16_t *steps, pe_pace *pace);
-/* By one pe_path of core/lanes.h, which this CPU has: for tests. */
-void pe_pairs_on(int path, const pe_csr *c, uint8_t *steps);
-posenc_status pe_wide_pairs_on(int path, const pe_csr *c, uint16_t *steps, pe_pace *pace);
 
 /* ---- from a set ---- */
 

@@ -73,9 +73,10 @@ PE_KERNEL(step, step_body,
            double *even, int blocks),
           (c, inverse, scale, here, next, odd, even, blocks))
 
-posenc_status pe_returns_on(int path, const pe_csr *c, int64_t u, int64_t count, int64_t last, double *scratch, double *back,
-                            pe_pace *pace)
+posenc_status pe_returns(const pe_csr *c, int64_t u, int64_t count, int64_t last, double *scratch, double *back,
+                         pe_pace *pace)
 {
+    const pe_path path = pe_simd();
     const int64_t n = c->n, lanes = pe_returns_lanes(count);
     double *inverse = scratch, *here = inverse + (n + 7) / 8 * 8, *next = here + n * lanes, scale[PE_RETURNS] = { 0 },
            spare[PE_RETURNS];
@@ -95,10 +96,4 @@ posenc_status pe_returns_on(int path, const pe_csr *c, int64_t u, int64_t count,
         st = pe_pace_add(pace, (c->arcs + 4 * n) * lanes / PE_LANES + 16);
     }
     return st;
-}
-
-posenc_status pe_returns(const pe_csr *c, int64_t u, int64_t count, int64_t last, double *scratch, double *back,
-                         pe_pace *pace)
-{
-    return pe_returns_on(pe_simd(), c, u, count, last, scratch, back, pace);
 }

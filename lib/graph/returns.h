@@ -21,8 +21,5 @@ static inline int64_t pe_returns_lanes(int64_t count) { return (count + 7) / 8 *
  * back are aligned to 64. The weights of c are not looked at. */
 posenc_status pe_returns(const pe_csr *c, int64_t u, int64_t count, int64_t last, double *scratch, double *back,
                          pe_pace *pace);
-/* The same by one pe_path of core/lanes.h, which this CPU has: for tests. */
-posenc_status pe_returns_on(int path, const pe_csr *c, int64_t u, int64_t count, int64_t last, double *scratch, double *back,
-                            pe_pace *pace);
 
 #endif

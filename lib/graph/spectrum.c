@@ -2,6 +2,7 @@
 #include "graph/spectrum.h"
 #include "core/exact.h"
 #include "core/params.h"
+#include "linalg/small.h"
 #include "linalg/sort.h"
 
 #include <math.h>
@@ -16,14 +17,7 @@ void pe_spectrum_fini(pe_spectrum *s)
     for (int64_t c = 0; s->begin && s->pairs && c < s->csr.ncomponents; c++)
         if (s->begin[c + 1] - s->begin[c] > 1)
             pe_pairs_fini(&s->pairs[c]);
-    free(s->pairs);
-    free(s->begin);
-    free(s->node);
-    free(s->place);
-    free(s->unit);
-    free(s->single);
-    free(s->scratch);
-    free(s->null);
+    free(s->memory);
     pe_csr_fini(&s->csr);
     *s = (pe_spectrum){ 0 };
 }
@@ -137,15 +131,11 @@ static posenc_status null_vector(pe_spectrum *s, int64_t c, posenc_error *err)
     return st;
 }
 
-posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_t **place, pe_pace *pace, posenc_error *err)
+/* b (components + 2) is 0; b[k + 1]: next free place of component k */
+static posenc_status fill_places(const pe_csr *c, int64_t *b, int32_t *node, int32_t *place, pe_pace *pace)
 {
-    const size_t n = (size_t)c->n + 1, nc = (size_t)c->ncomponents + 1;
+    const size_t nc = (size_t)c->ncomponents + 1;
     posenc_status st = PE_OK;
-    int64_t *b = *begin = calloc(nc + 1, sizeof *b); /* b[k + 1]: next free place of component k */
-    *node = malloc(n * sizeof **node);
-    *place = malloc(n * sizeof **place);
-    if (!b || !*node || !*place)
-        return pe_no_memory("memory", err);
     for (int64_t v = 0; v < c->n && !st; v++) {
         b[c->component[v] + 2]++;
         st = pe_pace_add(pace, 8);
@@ -156,11 +146,22 @@ posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_
     }
     for (int64_t v = 0; v < c->n && !st; v++) {
         int64_t at = b[c->component[v] + 1]++;
-        (*node)[at] = (int32_t)v;
-        (*place)[v] = (int32_t)at;
+        node[at] = (int32_t)v;
+        place[v] = (int32_t)at;
         st = pe_pace_add(pace, 16);
     }
     return st;
+}
+
+posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_t **place, pe_pace *pace, posenc_error *err)
+{
+    const size_t n = (size_t)c->n + 1;
+    *begin = calloc((size_t)c->ncomponents + 2, sizeof **begin);
+    *node = malloc(n * sizeof **node);
+    *place = malloc(n * sizeof **place);
+    if (!*begin || !*node || !*place)
+        return pe_no_memory("memory", err);
+    return fill_places(c, *begin, *node, *place, pace);
 }
 
 posenc_status pe_spectrum_init(pe_spectrum *s, const pe_spectrum_options *o, const posenc_graph *graph, int64_t g,
@@ -174,16 +175,22 @@ posenc_status pe_spectrum_init(pe_spectrum *s, const pe_spectrum_options *o, con
     if (o->normalization != PE_LAPLACIAN_NONE && (st = pe_csr_alike(&s->csr, &s->pace, err)))
         return st;
     const pe_csr *a = &s->csr;
-    size_t n = (size_t)a->n + 1, nc = (size_t)a->ncomponents + 1;
-    if ((st = pe_places(a, &s->begin, &s->node, &s->place, &s->pace, err)))
-        return st;
-    s->unit = calloc(n, sizeof *s->unit);
-    s->single = calloc(nc, sizeof *s->single);
-    s->scratch = calloc(n, sizeof *s->scratch);
-    s->null = calloc(nc, sizeof *s->null);
-    s->pairs = calloc(nc, sizeof *s->pairs);
-    if (!s->unit || !s->single || !s->scratch || !s->null || !s->pairs)
+    const size_t n = (size_t)a->n + 1, nc = (size_t)a->ncomponents + 2;
+    s->memory = calloc(nc * (sizeof *s->pairs + sizeof *s->begin + sizeof *s->single + sizeof *s->null) +
+                           n * (sizeof *s->unit + sizeof *s->scratch + sizeof *s->node + sizeof *s->place),
+                       1);
+    if (!s->memory)
         return pe_no_memory("memory", err);
+    s->pairs = s->memory;
+    s->begin = (int64_t *)(s->pairs + nc);
+    s->single = (double *)(s->begin + nc);
+    s->unit = s->single + nc;
+    s->scratch = s->unit + n;
+    s->node = (int32_t *)(s->scratch + n);
+    s->place = s->node + n;
+    s->null = (bool *)(s->place + n);
+    if ((st = fill_places(a, s->begin, s->node, s->place, &s->pace)))
+        return st;
     for (int64_t v = 0; v < a->n && !st; v++) {
         for (int64_t i = a->ptr[v]; i < a->ptr[v + 1] && (o->edges.self_loops == PE_LOOPS_KEEP || a->weight); i++) {
             s->loops = s->loops || a->col[i] == v;
@@ -270,6 +277,12 @@ int64_t pe_spectrum_extra(int64_t n)
     return n <= 1024 ? n : fits < 32 ? 32 : fits < 256 ? fits : 256;
 }
 
+bool pe_spectrum_small(const pe_spectrum *s, int64_t c)
+{
+    const int64_t n = s->begin[c + 1] - s->begin[c];
+    return s->o.solver == PE_SOLVER_AUTO && n > 1 && n <= PE_SMALL_ROWS && !s->loops;
+}
+
 uint64_t pe_spectrum_extra_numbers(int64_t n)
 {
     const uint64_t small = n < 2048 ? (uint64_t)n : 2048, each = n < 1024 ? (uint64_t)n : 1024;
@@ -280,12 +293,132 @@ uint64_t pe_spectrum_extra_numbers(int64_t n)
 posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err)
 {
     pe_part part;
+    if (s->pairs[c].count) /* solved ahead, in company */
+        return PE_OK;
     posenc_status st = pe_spectrum_part(s, c, &part, err);
-    if (!st)
+    if (!st && pe_spectrum_small(s, c)) {
+        pe_small one = { .c = part.m, .want = want, .tol = s->o.tol, .out = &s->pairs[c] };
+        st = pe_small_solve(&one, 1, &s->pace, err);
+    }
+    if (!st && !s->pairs[c].count)
         st = pe_component_pairs(&part.m, want, pe_spectrum_extra(part.m.n), s->o.tol, s->o.max_iter, s->o.solver,
                                 s->o.partial, &s->pairs[c], ctx, err);
+    if (st == PE_DEADLINE && s->o.partial) { /* before the solver began */
+        s->pairs[c].next = -INFINITY;
+        s->pairs[c].partial = true;
+        st = PE_OK;
+    }
     pe_part_fini(&part);
     return st;
+}
+
+/* ---- a chunk of graphs ---- */
+
+void pe_spectra_fini(pe_spectra *a)
+{
+    for (int64_t i = 0; i < a->count; i++)
+        pe_spectrum_fini(&a->s[i]);
+    free(a->s);
+    *a = (pe_spectra){ 0 };
+}
+
+/* Small components of all graphs that can be taken apart. */
+static posenc_status solve_together(pe_spectra *a, int64_t ncomponents,
+                                    int64_t (*want)(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros),
+                                    const void *arg, posenc_context *ctx, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    pe_pace pace = { .ctx = ctx, .left = PE_PACE_STEPS };
+    int64_t n = 0;
+    pe_small *job = malloc((size_t)(ncomponents + 1) * sizeof *job);
+    pe_part *part = malloc((size_t)(ncomponents + 1) * sizeof *part);
+    if (!job || !part)
+        st = pe_no_memory("memory", err);
+    for (int64_t i = 0; i < a->count && !st; i++) {
+        pe_spectrum *s = &a->s[i];
+        int64_t zeros = 0;
+        for (int64_t c = 0; s->pairs && c < s->csr.ncomponents && !st; c++) {
+            zeros += s->null[c];
+            st = pe_pace_add(&pace, 2);
+        }
+        for (int64_t c = 0; s->pairs && c < s->csr.ncomponents && !st; c++) {
+            const int64_t pairs = pe_spectrum_small(s, c) ? want(arg, s, c, zeros) : 0;
+            if ((st = pe_pace_add(&pace, 8)))
+                break;
+            if (pairs && !(st = pe_spectrum_part(s, c, &part[n], err))) {
+                job[n] = (pe_small){ .c = part[n].m, .want = pairs, .tol = s->o.tol, .out = &s->pairs[c] };
+                n++;
+            }
+        }
+    }
+    if (!st)
+        st = pe_small_solve(job, n, &pace, err);
+    for (int64_t i = 0; i < n; i++)
+        pe_part_fini(&part[i]);
+    free(part);
+    free(job);
+    return st;
+}
+
+posenc_status pe_spectra_init(pe_spectra *a, const pe_graph_chunk *chunk, const pe_spectrum_options *o,
+                              int64_t (*want)(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros),
+                              const void *arg, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    int64_t ncomponents = 0;
+    *a = (pe_spectra){ .o = *o, .first = chunk->begin, .count = chunk->end - chunk->begin };
+    a->s = calloc((size_t)a->count + 1, sizeof *a->s);
+    if (!a->s) {
+        *a = (pe_spectra){ 0 };
+        return pe_no_memory("memory", err);
+    }
+    for (int64_t i = 0; i < a->count && !st; i++) {
+        st = pe_spectrum_init(&a->s[i], o, chunk->request->graph, chunk->begin + i, chunk->ctx, NULL);
+        if (st == PE_INVALID) { /* said in its turn */
+            pe_spectrum_fini(&a->s[i]);
+            st = PE_OK;
+        } else if (st == PE_BUSY) {
+            pe_no_memory("memory", err);
+        }
+        ncomponents += a->s[i].csr.ncomponents;
+    }
+    if (!st)
+        st = solve_together(a, ncomponents, want, arg, chunk->ctx, err);
+    if (st)
+        pe_spectra_fini(a);
+    return st;
+}
+
+posenc_status pe_spectra_take(pe_spectra *a, const posenc_graph *graph, int64_t g, pe_spectrum *out, posenc_context *ctx,
+                              posenc_error *err)
+{
+    *out = a->s[g - a->first];
+    a->s[g - a->first] = (pe_spectrum){ 0 };
+    out->pace = (pe_pace){ .ctx = ctx, .left = PE_PACE_STEPS };
+    return out->pairs ? PE_OK : pe_spectrum_init(out, &a->o, graph, g, ctx, err);
+}
+
+uint64_t pe_spectra_held(const posenc_graph *graph, int64_t g, int64_t want)
+{
+    const int64_t n = graph->ptr[g + 1] - graph->ptr[g], m = graph->arc_ptr[g + 1] - graph->arc_ptr[g];
+    const int64_t side = n < PE_SMALL_ROWS ? n : PE_SMALL_ROWS, pairs = want < side ? want : side;
+    /* spectrum and adjacency; components and their jobs, of two nodes at least but for empty ones; panels; parts */
+    return (uint64_t)(sizeof(pe_spectrum) + 24 * 8) + (uint64_t)n * (64 + sizeof(pe_pairs)) + (uint64_t)m * 40 +
+           (uint64_t)(n < 2 * m ? n : 2 * m) / 2 * (sizeof(pe_small) + sizeof(pe_part)) +
+           (uint64_t)(n < 2 * m ? n : 2 * m) * (uint64_t)((pairs + 12) / 8 * 64 + 32);
+}
+
+uint64_t pe_spectra_bytes(const posenc_graph *graph, int64_t begin, int64_t end, int64_t want)
+{
+    int64_t rows = 2, arcs = 1;
+    for (int64_t g = begin; g < end; g++) {
+        const int64_t n = graph->ptr[g + 1] - graph->ptr[g], m = graph->arc_ptr[g + 1] - graph->arc_ptr[g];
+        rows = n > rows ? n : rows;
+        arcs = m > arcs ? m : arcs;
+    }
+    rows = rows < PE_SMALL_ROWS ? rows : PE_SMALL_ROWS;
+    arcs = 2 * arcs < rows * rows ? 2 * arcs : rows * rows;
+    return pe_small_bytes(rows, arcs, want, graph->ptr[end] - graph->ptr[begin]);
 }
 
 /* ---- pairs of several components ---- */
@@ -326,7 +459,9 @@ posenc_status pe_spectrum_list(pe_spectrum *s, int64_t c0, int64_t c1, pe_eigenp
     }
     zeros = m;
     for (int64_t c = c0; c < c1 && !st; c++) {
-        const pe_pairs *q = &s->pairs[c];
+        pe_pairs *q = &s->pairs[c];
+        if ((st = pe_pairs_rows(q, err)))
+            break;
         if (s->begin[c + 1] - s->begin[c] == 1 && !s->null[c]) {
             e[m] = (pe_eigenpair){ s->single[c], c, m, s->unit + s->begin[c], 0 };
             m++;

@@ -12,6 +12,7 @@
 
 #include "core/graph.h"
 #include "core/pace.h"
+#include "graph/batch.h"
 #include "linalg/linalg.h"
 
 /* none  L = D - A          sym  L = I - D^-1/2 A D^-1/2          rw  L = I - D^-1 A, which has the eigenvalues of sym */
@@ -38,6 +39,7 @@ typedef struct pe_spectrum {
     bool *null;      /* (components) whether there is a null vector */
     pe_pairs *pairs; /* (components) the rest, as far as asked for */
     double *scratch; /* (n) */
+    void *memory;    /* of all these */
     bool loops, negative;
     int exponent; /* the weights in csr are the client's times 2^-exponent: so are eigenvalues and residuals of none */
     pe_pace pace;
@@ -57,6 +59,30 @@ void pe_part_fini(pe_part *p);
 
 /* The `want` smallest pairs of component c beside its null vector, and what completes the last one's cluster. */
 posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err);
+/* Whether pe_spectrum_solve solves components of n nodes in lanes, with those of other graphs where there are some. */
+bool pe_spectrum_small(const pe_spectrum *s, int64_t c);
+
+/* The spectra of a chunk of a batch, whose small components are solved together: a graph's bytes are those that
+ * pe_spectrum_solve gives it alone. */
+typedef struct pe_spectra {
+    pe_spectrum_options o;
+    int64_t first, count;
+    pe_spectrum *s; /* (count) */
+} pe_spectra;
+/* `want`: how many pairs of component c of a graph of `zeros` null vectors will be asked for, 0: none. A graph that cannot
+ * be taken apart is left to pe_spectra_take, which says why. */
+posenc_status pe_spectra_init(pe_spectra *a, const pe_graph_chunk *chunk, const pe_spectrum_options *o,
+                              int64_t (*want)(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros),
+                              const void *arg, posenc_error *err);
+/* Hands over the spectrum of the batch's graph g, once: the caller finishes it, whatever is returned. */
+posenc_status pe_spectra_take(pe_spectra *a, const posenc_graph *graph, int64_t g, pe_spectrum *out, posenc_context *ctx,
+                              posenc_error *err);
+void pe_spectra_fini(pe_spectra *a);
+/* Bytes that graph g of a batch holds until it is taken, with up to `want` pairs a component; and, to be added once to
+ * those of all graphs of a chunk, what solving them together takes. */
+uint64_t pe_spectra_held(const posenc_graph *graph, int64_t g, int64_t want);
+uint64_t pe_spectra_bytes(const posenc_graph *graph, int64_t begin, int64_t end, int64_t want);
+
 /* Pairs beyond `want` that complete a cluster: all that a small component has. A large star has an eigenvalue of
  * multiplicity n - 2: there the cluster stays incomplete. */
 int64_t pe_spectrum_extra(int64_t n);

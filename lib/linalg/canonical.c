@@ -25,8 +25,11 @@ typedef struct partition {
         int32_t node;
     } * piece, *other; /* (n) the nodes of a split, and scratch to sort them */
     int64_t head, waiting;
+    uint64_t one; /* scramble(1, false) */
     pe_pace *pace;
 } partition;
+
+enum { FEW = 16 }; /* are sorted by insertion */
 
 static int by_key(const void *a, const void *b)
 {
@@ -54,7 +57,8 @@ static uint64_t scramble(double w, bool loop)
 
 static void enqueue(partition *p, int32_t cell)
 {
-    p->queue[(p->head + p->waiting++) % p->c->n] = cell;
+    const int64_t at = p->head + p->waiting++;
+    p->queue[at < p->c->n ? at : at - p->c->n] = cell;
     p->queued[cell] = true;
 }
 
@@ -85,14 +89,21 @@ static posenc_status split(partition *p, int32_t cell)
         int32_t u = p->order[cell + rest + i];
         p->piece[i] = (struct keyed){ p->sum[u], u };
         p->sum[u] = 0;
-        if ((st = pe_pace_add(p->pace, 16)))
+        if (hit > FEW && (st = pe_pace_add(p->pace, 16)))
             return st;
         same = same && p->piece[i].key == p->piece[0].key;
     }
     if (same && !rest)
         return PE_OK;
-    if (!same && (st = pe_sort(hit, sizeof *p->piece, p->piece, p->other, by_key, p->pace)))
+    if (!same && hit > FEW && (st = pe_sort(hit, sizeof *p->piece, p->piece, p->other, by_key, p->pace)))
         return st;
+    for (int32_t i = 1; i < hit && hit <= FEW && !same; i++) {
+        const struct keyed x = p->piece[i];
+        int32_t k = i;
+        for (; k && p->piece[k - 1].key > x.key; k--)
+            p->piece[k] = p->piece[k - 1];
+        p->piece[k] = x;
+    }
     if (rest)
         p->size[cell] = rest;
     for (int32_t i = 0, start = 0; i < hit; i++) {
@@ -128,18 +139,14 @@ posenc_status pe_refine(const pe_csr *c, int32_t *colour, pe_pace *pace, posenc_
     if (!n)
         return PE_OK;
     posenc_status st = PE_OK;
-    int32_t *ints = malloc(7 * n * sizeof *ints);
-    partition p = { .c = c,
-                    .cell = colour,
-                    .sum = calloc(n, sizeof *p.sum),
-                    .queued = calloc(n, sizeof *p.queued),
-                    .piece = malloc(n * sizeof *p.piece),
-                    .other = malloc(n * sizeof *p.other),
-                    .pace = pace };
-    if (!ints || !p.sum || !p.queued || !p.piece || !p.other) {
-        st = pe_no_memory("memory", err);
-        goto done;
-    }
+    partition p = { .c = c, .cell = colour, .one = scramble(1, false), .pace = pace };
+    p.piece = malloc(n * (2 * sizeof *p.piece + sizeof *p.sum + 7 * sizeof *p.order + sizeof *p.queued));
+    if (!p.piece)
+        return pe_no_memory("memory", err);
+    p.other = p.piece + n;
+    p.sum = (uint64_t *)(p.other + n);
+    int32_t *ints = (int32_t *)(p.sum + n);
+    p.queued = (bool *)(ints + 7 * n);
     p.order = ints;
     p.place = ints + n;
     p.size = ints + 2 * n;
@@ -150,6 +157,8 @@ posenc_status pe_refine(const pe_csr *c, int32_t *colour, pe_pace *pace, posenc_
     for (int32_t i = 0; i < c->n; i++) {
         p.order[i] = p.place[i] = i;
         p.cell[i] = p.hit[i] = 0;
+        p.sum[i] = 0;
+        p.queued[i] = false;
         if ((st = pe_pace_add(pace, 12)))
             goto done;
     }
@@ -157,33 +166,37 @@ posenc_status pe_refine(const pe_csr *c, int32_t *colour, pe_pace *pace, posenc_
     enqueue(&p, 0); /* the cell of all nodes splits them by degree */
     for (; p.waiting && !st; p.waiting--) {
         int32_t cell = p.queue[p.head], size = p.size[cell], ntouched = 0;
-        p.head = (p.head + 1) % c->n;
+        p.head = p.head + 1 < c->n ? p.head + 1 : 0;
         p.queued[cell] = false;
         if ((st = pe_pace_copy(pace, p.splitter, p.order + cell, (size_t)size * sizeof *p.splitter)))
             goto done;
         for (int32_t i = 0; i < size; i++) {
             int32_t v = p.splitter[i];
             for (int64_t a = c->ptr[v]; a < c->ptr[v + 1]; a++) {
-                touch(&p, c->col[a], scramble(c->weight ? c->weight[a] : 1, c->col[a] == v), &ntouched);
+                const bool one = !c->weight && c->col[a] != v;
+                touch(&p, c->col[a], one ? p.one : scramble(c->weight ? c->weight[a] : 1, c->col[a] == v), &ntouched);
                 if ((st = pe_pace_add(pace, 24)))
                     goto done;
             }
             if ((st = pe_pace_add(pace, 8)))
                 goto done;
         }
-        if ((st = pe_sort(ntouched, sizeof *p.touched, p.touched, p.other, by_start, pace)))
+        if (ntouched > FEW && (st = pe_sort(ntouched, sizeof *p.touched, p.touched, p.other, by_start, pace)))
             goto done;
+        for (int32_t i = 1; i < ntouched && ntouched <= FEW; i++) {
+            const int32_t x = p.touched[i];
+            int32_t k = i;
+            for (; k && p.touched[k - 1] > x; k--)
+                p.touched[k] = p.touched[k - 1];
+            p.touched[k] = x;
+        }
         p.waiting--; /* the splitter has left: pieces of it may enter */
         for (int32_t i = 0; i < ntouched && !st; i++)
             st = split(&p, p.touched[i]);
         p.waiting++;
     }
 done:
-    free(ints);
-    free(p.sum);
-    free(p.queued);
     free(p.piece);
-    free(p.other);
     return st;
 }
 
@@ -276,7 +289,8 @@ static posenc_status take(pe_remainder *s, pe_block *b, int64_t place, double *c
 posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis, int64_t m, int64_t count, double *out,
                                    int64_t stride, int64_t origin, uint8_t *determined, posenc_error *err)
 {
-    pe_remainder s = { .same = same_column };
+    pe_remainder s;
+    s.same = same_column;
     posenc_status st = pe_remainder_init(&s, w, basis, m, 1, err);
     for (int64_t i = 0; i < s.nblocks && !st; i++)
         st = measure(&s, &s.b[i]);

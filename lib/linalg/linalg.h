@@ -36,11 +36,13 @@ typedef enum pe_solver { PE_SOLVER_AUTO, PE_SOLVER_DENSE, PE_SOLVER_SHIFT_INVERT
 typedef struct pe_pairs {
     int64_t n, count;   /* rows; pairs held */
     double *values;     /* (count), ascending */
-    double *vectors;    /* (count, n): one eigenvector a row, orthonormal, orthogonal to the kernel */
+    double *vectors;    /* (count, n): one eigenvector a row, orthonormal, orthogonal to the kernel; NULL: in panels */
+    double *panels;     /* (ceil(count / 8), n, 8): eight eigenvectors side by side, the last ones 0; or NULL */
     double *residuals;  /* (count): ||L v - lambda v||_2 of the unit vector */
     double next;        /* the eigenvalue after the last pair, or INFINITY when all are held */
     int64_t iterations; /* operator applications */
     bool partial;       /* stopped by its deadline: fewer than were wanted, and not surely the smallest; next is not known */
+    void *memory;       /* of panels, values and residuals in one */
 } pe_pairs;
 
 /* All eigenpairs of a dense symmetric matrix, ascending (Householder tridiagonalisation, implicit QL).
@@ -69,5 +71,7 @@ posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t ma
 uint64_t pe_component_bytes(int64_t n, int64_t arcs, int64_t want);
 
 void pe_pairs_fini(pe_pairs *p);
+/* Fills in vectors where there are panels. */
+posenc_status pe_pairs_rows(pe_pairs *p, posenc_error *err);
 
 #endif

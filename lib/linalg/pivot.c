@@ -10,11 +10,19 @@ posenc_status pe_remainder_init(pe_remainder *s, pe_canonical *w, const pe_block
 {
     posenc_status st = PE_OK;
     s->w = w;
-    s->v = malloc((size_t)m * sizeof *s->v);
-    s->a = malloc((size_t)(m * width) * sizeof *s->a);
-    s->b = malloc((size_t)m * sizeof *s->b);
-    if (!s->v || !s->a || !s->b)
-        return pe_no_memory("memory", err);
+    s->nblocks = 0;
+    s->memory = NULL;
+    s->v = s->few.v;
+    s->a = s->few.a;
+    s->b = s->few.b;
+    if (m > (int64_t)PE_LEN(s->few.v)) {
+        s->memory = malloc((size_t)m * (sizeof *s->v + (size_t)width * sizeof *s->a + sizeof *s->b));
+        if (!s->memory)
+            return pe_no_memory("memory", err);
+        s->b = s->memory;
+        s->v = (double **)(s->b + m);
+        s->a = (double *)(s->v + m);
+    }
     for (int64_t j = 0; j < m && !st; j++) {
         const int64_t c = basis[j].component;
         s->v[j] = basis[j].v;
@@ -29,10 +37,8 @@ posenc_status pe_remainder_init(pe_remainder *s, pe_canonical *w, const pe_block
 
 void pe_remainder_fini(pe_remainder *s)
 {
-    free(s->v);
-    free(s->a);
-    free(s->b);
-    *s = (pe_remainder){ 0 };
+    free(s->memory);
+    s->memory = NULL;
 }
 
 /* The largest diagonal entry: its place and block. */

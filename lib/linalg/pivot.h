@@ -19,6 +19,11 @@ typedef struct pe_remainder {
     double *a;       /* (m, of the complex basis 2 m) scratch */
     pe_block *b;     /* (nblocks) ascending */
     int64_t nblocks;
+    void *memory; /* of v, a, b where there are many vectors */
+    struct {
+        double *v[8], a[16];
+        pe_block b[8];
+    } few;
     /* Whether the pivots at places p and q of one block give the same column. */
     bool (*same)(const struct pe_remainder *s, const pe_block *b, int64_t p, int64_t q);
 } pe_remainder;

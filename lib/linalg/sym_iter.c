@@ -106,10 +106,26 @@ static posenc_status allocate(const job *j, int64_t count, pe_pairs *out)
 
 void pe_pairs_fini(pe_pairs *p)
 {
-    free(p->values);
     free(p->vectors);
-    free(p->residuals);
+    if (!p->memory) {
+        free(p->values);
+        free(p->residuals);
+    }
+    free(p->memory);
     *p = (pe_pairs){ 0 };
+}
+
+posenc_status pe_pairs_rows(pe_pairs *p, posenc_error *err)
+{
+    if (p->vectors || !p->count)
+        return PE_OK;
+    p->vectors = malloc((size_t)(p->count * p->n) * sizeof *p->vectors);
+    if (!p->vectors)
+        return pe_no_memory("memory", err);
+    for (int64_t j = 0; j < p->count; j++)
+        for (int64_t i = 0; i < p->n; i++)
+            p->vectors[j * p->n + i] = p->panels[(j / PE_WIDTH * p->n + i) * PE_WIDTH + j % PE_WIDTH];
+    return PE_OK;
 }
 
 static posenc_status unconverged(job *j, double worst, int64_t iterations)
@@ -685,8 +701,10 @@ done:
     pe_laplacian_fini(&j.lap);
     if (st == PE_DEADLINE && partial) { /* before there was anything to find */
         pe_pairs_fini(out);
-        if (!(st = allocate(&j, 0, out)))
-            *out = (pe_pairs){ out->n, 0, out->values, out->vectors, out->residuals, -INFINITY, 0, true };
+        if (!(st = allocate(&j, 0, out))) {
+            out->next = -INFINITY;
+            out->partial = true;
+        }
     }
     if (st)
         pe_pairs_fini(out);

@@ -46,6 +46,9 @@ enum {
     PE_LIST_ENCODINGS,
     PE_GET_CAPABILITIES,
     PE_RESOLVE,
+    PE_ANALYZE,
+    PE_IDENTIFY,
+    PE_COMPARE,
     PE_CHECK,
     PE_WATCH,
     PE_REFLECTION,
@@ -110,6 +113,7 @@ struct pe_rpc {
     /* encodings */
     pe_request *q;
     posenc_selection selection;
+    bool picture; /* Analyze: wanted, as wait.format */
     pe_parts parts;
     uint64_t offset; /* of the next chunk */
 
@@ -163,6 +167,10 @@ void pe_encode_cancelled(pe_rpc *c);
 /* ---- resolve.c ---- */
 
 void pe_resolve_begin(pe_rpc *c);
+
+/* ---- analyze.c: reports ---- */
+
+void pe_analyze_begin(pe_rpc *c); /* Analyze, Identify, Compare: c->method says which */
 
 /* ---- health.c ---- */
 

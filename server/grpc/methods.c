@@ -22,6 +22,9 @@ const pe_method pe_methods[PE_NMETHODS] = {
     [PE_LIST_ENCODINGS] = { encoding_service, "ListEncodings", "unary", 4, false, list_encodings, NULL },
     [PE_GET_CAPABILITIES] = { encoding_service, "GetCapabilities", "unary", 4, false, get_capabilities, NULL },
     [PE_RESOLVE] = { encoding_service, "Resolve", "unary", 8, false, pe_resolve_begin, NULL },
+    [PE_ANALYZE] = { encoding_service, "Analyze", "unary", 32, false, pe_analyze_begin, pe_encode_cancelled },
+    [PE_IDENTIFY] = { encoding_service, "Identify", "unary", 32, false, pe_analyze_begin, pe_encode_cancelled },
+    [PE_COMPARE] = { encoding_service, "Compare", "unary", 32, false, pe_analyze_begin, pe_encode_cancelled },
     [PE_CHECK] = { health, "Check", "unary", 8, false, pe_health_check, NULL },
     [PE_WATCH] = { health, "Watch", "server_stream", 4, false, pe_health_watch, pe_rpc_gone },
     [PE_REFLECTION] = { "grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", "bidi_stream", 4, true,
@@ -89,7 +92,7 @@ static char **words(const posenc_param *row, uint64_t mask, size_t *n, posenc_ar
 
 static bool describe_row(const posenc_table *t, const posenc_param *row, Posenc__V1__ParameterInfo *p, posenc_arena *a)
 {
-    static const char *const kinds[] = { "int", "real", "reals", "bool", "enum", "text", "tensor" };
+    static const char *const kinds[] = { "int", "real", "reals", "bool", "enum", "text", "tensor", "words" };
     posenc__v1__parameter_info__init(p);
     p->name = WRITABLE(row->name);
     p->type = WRITABLE(kinds[row->kind]);
@@ -106,15 +109,17 @@ static bool describe_row(const posenc_table *t, const posenc_param *row, Posenc_
         case PE_T_BOOL: p->default_value = WRITABLE(row->def != 0 ? "true" : "false"); break;
         case PE_T_ENUM: p->default_value = WRITABLE(row->names[(int)row->def]); break;
         case PE_T_TEXT: p->default_value = WRITABLE(row->text); break;
+        case PE_T_WORDS:
         case PE_T_REALS:
         case PE_T_TENSOR: break;
         }
-    if (row->kind != PE_T_ENUM && row->kind != PE_T_BOOL && row->kind != PE_T_TENSOR && (row->min != 0 || row->max != 0)) {
+    if (row->kind != PE_T_ENUM && row->kind != PE_T_BOOL && row->kind != PE_T_TENSOR && row->kind != PE_T_WORDS &&
+        (row->min != 0 || row->max != 0)) {
         p->has_min = p->has_max = true;
         p->min = row->min;
         p->max = row->max;
     }
-    if (row->kind == PE_T_ENUM && !(p->words = words(row, 0, &p->n_words, a)))
+    if ((row->kind == PE_T_ENUM || row->kind == PE_T_WORDS) && !(p->words = words(row, 0, &p->n_words, a)))
         return false;
     for (size_t i = 0; row->when && i < t->nrows; i++)
         if ((t->rows[i].flags & PE_SELECTOR) && !(p->when = words(&t->rows[i], row->when, &p->n_when, a)))

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static const char bad[] = "INVALID_PARAMETER";
 
@@ -43,6 +44,7 @@ static const struct {
     [PE_T_BOOL] = { PROTOBUF_C_TYPE_BOOL, PROTOBUF_C_LABEL_OPTIONAL, "optional bool" },
     [PE_T_ENUM] = { PROTOBUF_C_TYPE_ENUM, PROTOBUF_C_LABEL_OPTIONAL, "an optional enum" },
     [PE_T_TEXT] = { PROTOBUF_C_TYPE_STRING, PROTOBUF_C_LABEL_OPTIONAL, "optional string" },
+    [PE_T_WORDS] = { PROTOBUF_C_TYPE_ENUM, PROTOBUF_C_LABEL_REPEATED, "a repeated enum [packed = true]" },
     [PE_T_TENSOR] = { PROTOBUF_C_TYPE_MESSAGE, PROTOBUF_C_LABEL_OPTIONAL, "optional TensorInput" },
 };
 
@@ -90,7 +92,7 @@ posenc_status pe_reflect_check_table(const posenc_table *t, const ProtobufCMessa
                  (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) ||
                  (row->kind == PE_T_TENSOR && f->descriptor != &posenc__v1__tensor_input__descriptor))
             differ(d->short_name, row->name, posenc_text("the field must be %s", wire_kinds[row->kind].words).s, &local);
-        else if (row->kind == PE_T_ENUM)
+        else if (row->kind == PE_T_ENUM || row->kind == PE_T_WORDS)
             check_words(row, f, d->short_name, exact, &local);
     }
     for (unsigned i = 0; exact && i < d->n_fields; i++)
@@ -100,6 +102,17 @@ posenc_status pe_reflect_check_table(const posenc_table *t, const ProtobufCMessa
         posenc_fail(err, PE_INTERNAL, local.fault[i].reason, local.fault[i].field, local.fault[i].value, "%s",
                     local.fault[i].allowed);
     return local.status;
+}
+
+static const ProtobufCMessageDescriptor *report_message(const char *name)
+{
+    static const ProtobufCMessageDescriptor *const all[] = { &posenc__v1__analysis__descriptor,
+                                                             &posenc__v1__identify__descriptor,
+                                                             &posenc__v1__compare__descriptor };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (!strcasecmp(all[i]->short_name, name))
+            return all[i];
+    return NULL;
 }
 
 posenc_status pe_reflect_check(posenc_error *err)
@@ -120,6 +133,14 @@ posenc_status pe_reflect_check(posenc_error *err)
         if ((request->fields[i].flags & PROTOBUF_C_FIELD_FLAG_ONEOF) && !posenc_encoding_named(request->fields[i].name))
             differ("EncodeRequest", request->fields[i].name, "no encoding has this name", err);
     pe_reflect_check_table(&posenc_common_table, request, false, err);
+    for (size_t i = 0; i < posenc_reports(); i++) { /* each is a message of its own, named alike */
+        const posenc_encoding *e = posenc_report_at(i);
+        const ProtobufCMessageDescriptor *d = report_message(e->name);
+        if (!d)
+            differ("analysis.proto", e->name, "this report needs a message", err);
+        else
+            pe_reflect_check_table(&e->table, d, true, err);
+    }
     const ProtobufCEnumDescriptor *types = &posenc__v1__dtype__descriptor;
     for (int i = 0; i < PE_NDTYPES; i++) {
         const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(types, i);
@@ -190,21 +211,46 @@ static void check_unknown(const ProtobufCMessage *m, const char *path, posenc_er
     }
 }
 
-static posenc_status set_enum(const posenc_table *t, const posenc_param *row, void *params, const field *f, int number,
-                              posenc_error *err)
+/* The word of a number on the wire; -1 after a fault. */
+static int word_of_number(const posenc_param *row, const field *f, int number, posenc_error *err)
 {
     const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(f->descriptor, number);
     int word = v ? word_of(row->names, v->name) : -1;
     if (word >= 0)
-        return posenc_set_enum(t, row, params, word, err);
+        return word;
     char list[160] = "";
     size_t used = 0;
     for (int i = 0; row->names[i] && used < sizeof list; i++) {
         int n = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", row->names[i]);
         used += n > 0 ? (size_t)n : 0;
     }
-    return posenc_fail(err, PE_INVALID, bad, row->name, v ? v->name : posenc_text("number %d", number).s, "one of: %s",
-                       list);
+    posenc_fail(err, PE_INVALID, bad, row->name, v ? v->name : posenc_text("number %d", number).s, "one of: %s", list);
+    return -1;
+}
+
+static void set_enum(const posenc_table *t, const posenc_param *row, void *params, const field *f, int number,
+                     posenc_error *err)
+{
+    const int word = word_of_number(row, f, number, err);
+    if (word >= 0)
+        posenc_set_enum(t, row, params, word, err);
+}
+
+static void set_words(const posenc_table *t, const posenc_param *row, void *params, const field *f, const int *number,
+                      size_t n, posenc_error *err)
+{
+    uint64_t set = 0;
+    for (size_t i = 0; i < n; i++) {
+        const int word = word_of_number(row, f, number[i], err);
+        if (word < 0)
+            return;
+        if (set >> word & 1) {
+            posenc_fail(err, PE_INVALID, bad, row->name, row->names[word], "each word once");
+            return;
+        }
+        set |= UINT64_C(1) << word;
+    }
+    posenc_set_words(t, row, params, set, err);
 }
 
 static posenc_status read_tensor(const Posenc__V1__TensorInput *in, const char *name, posenc_tensor *out, posenc_arena *a,
@@ -270,6 +316,9 @@ static void set_field(const ProtobufCMessage *m, const field *f, const posenc_ta
         break;
     case PE_T_BOOL: posenc_set_bool(t, row, params, *(const protobuf_c_boolean *)p != 0, err); break;
     case PE_T_ENUM: set_enum(t, row, params, f, *(const int *)p, err); break;
+    case PE_T_WORDS:
+        set_words(t, row, params, f, *(int *const *)p, *(const size_t *)member(m, f->quantifier_offset), err);
+        break;
     case PE_T_TEXT: posenc_set_text(t, row, params, *(char *const *)p, strlen(*(char *const *)p), a, err); break;
     case PE_T_TENSOR:
         if (!read_tensor(*(Posenc__V1__TensorInput *const *)p, row->name, &tensor, a, err))
@@ -323,25 +372,29 @@ static void read_graph(const Posenc__V1__Graph *g, posenc_request *r, posenc_are
     posenc_graph_build(&edges, a, &r->graph, err);
 }
 
-posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_request *r, posenc_arena *a, posenc_error *err)
+static const field *chosen_field(const Posenc__V1__EncodeRequest *m)
 {
     const ProtobufCMessageDescriptor *d = m->base.descriptor;
-    const field *chosen = NULL;
-    posenc_error local = { 0 };
-    posenc_status st;
-    *r = (posenc_request){ 0 };
-    if (!err)
-        err = &local;
-    for (unsigned i = 0; i < d->n_fields && !chosen; i++)
+    for (unsigned i = 0; i < d->n_fields; i++)
         if ((d->fields[i].flags & PROTOBUF_C_FIELD_FLAG_ONEOF) && d->fields[i].id == (uint32_t)m->encoding_case)
-            chosen = &d->fields[i];
-    if (!chosen) {
-        check_unknown(&m->base, "", err); /* perhaps an encoding that this server does not know */
-        return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "encoding", "absent",
-                           "one member of the oneof; ListEncodings lists them");
-    }
-    if ((st = posenc_request_init(r, chosen->name, a, err)))
-        return st;
+            return &d->fields[i];
+    return NULL;
+}
+
+const char *pe_reflect_chosen(const Posenc__V1__EncodeRequest *m, posenc_error *err)
+{
+    const field *chosen = chosen_field(m);
+    if (chosen)
+        return chosen->name;
+    check_unknown(&m->base, "", err); /* perhaps an encoding that this server does not know */
+    posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "encoding", "absent",
+                "one member of the oneof; ListEncodings lists them");
+    return NULL;
+}
+
+posenc_status pe_reflect_fill(const Posenc__V1__EncodeRequest *m, posenc_request *r, posenc_arena *a, posenc_error *err)
+{
+    const field *chosen = chosen_field(m);
     pe_reflect_set(*(ProtobufCMessage *const *)member(&m->base, chosen->offset), &r->encoding->table, r->params, a, err);
     pe_reflect_set(&m->base, &posenc_common_table, &r->common, a, err);
     if (m->graph && r->encoding->input != PE_GRAPH)
@@ -349,6 +402,21 @@ posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_requ
     else if (m->graph)
         read_graph(m->graph, r, a, err);
     return err->status;
+}
+
+posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_request *r, posenc_arena *a, posenc_error *err)
+{
+    posenc_error local = { 0 };
+    posenc_status st;
+    *r = (posenc_request){ 0 };
+    if (!err)
+        err = &local;
+    const char *name = pe_reflect_chosen(m, err);
+    if (!name)
+        return err->status;
+    if ((st = posenc_request_init(r, name, a, err)))
+        return st;
+    return pe_reflect_fill(m, r, a, err);
 }
 
 /* ---- selection ---- */

@@ -21,6 +21,8 @@ enum {
 
 static bool is_small(const pe_exchange *x, uint64_t size)
 {
+    if (x->asked.format == PE_png || x->asked.format == PE_svg) /* drawing takes milliseconds */
+        return false;
     return size <= (posenc_format_sized(x->asked.format) ? SMALL_TENSORS : SMALL_TEXT);
 }
 

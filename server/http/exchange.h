@@ -3,7 +3,7 @@
  *   http.c        connections, bodies, parking: calls pe_route and then route->run until an answer is queued
  *   routes.c      method and path -> handler; the small answers
  *   read_query.c  query and body -> request and selection
- *   encode.c      the path of an encoding or a result
+ *   encode.c      the path of an encoding, of a report about one or about a table, of a result
  *   resolve.c     the path of a model's configuration
  *   write.c       answers -> libmicrohttpd
  *   problem.c     errors -> problem documents
@@ -34,6 +34,7 @@ typedef struct pe_route {
     const char *path; /* template, also the label of metrics */
     pe_handler *run;
     const char *summary;
+    const char *report; /* the report that it asks for: parameters and body are of that, and of the encoding it is about */
 } pe_route;
 
 /* What a request asks of a result, beside the result itself. */

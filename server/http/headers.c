@@ -265,7 +265,8 @@ pe_media pe_media_parse(const char *s)
         pe_media media;
     } known[] = { { "application/json", PE_MEDIA_JSON },
                   { "application/vnd.safetensors", PE_MEDIA_SAFETENSORS },
-                  { "application/x-npz", PE_MEDIA_NPZ } };
+                  { "application/x-npz", PE_MEDIA_NPZ },
+                  { "application/x-npy", PE_MEDIA_NPY } };
     if (!s)
         return PE_MEDIA_NONE;
     s = skip_blanks(s);

@@ -51,7 +51,14 @@ bool pe_timeout_parse(const char *s, int64_t *ns);
 /* A request id that may be echoed: 1 .. 64 of A-Z a-z 0-9 . _ - */
 bool pe_request_id_sane(const char *s);
 
-typedef enum pe_media { PE_MEDIA_NONE, PE_MEDIA_JSON, PE_MEDIA_SAFETENSORS, PE_MEDIA_NPZ, PE_MEDIA_OTHER } pe_media;
+typedef enum pe_media {
+    PE_MEDIA_NONE,
+    PE_MEDIA_JSON,
+    PE_MEDIA_SAFETENSORS,
+    PE_MEDIA_NPZ,
+    PE_MEDIA_NPY,
+    PE_MEDIA_OTHER
+} pe_media;
 /* The media type of a body; JSON must be UTF-8. NULL: PE_MEDIA_NONE. */
 pe_media pe_media_parse(const char *content_type);
 

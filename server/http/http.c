@@ -266,9 +266,11 @@ static void check_body(pe_exchange *x)
         pe_refuse(x, 411, "INVALID_ARGUMENT", "LENGTH_REQUIRED", "Content-Length", "absent", "a body with a length");
     else if (coding && strcasecmp(coding, "identity"))
         pe_refuse(x, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "Content-Encoding", coding, "bodies as they are");
-    else if (x->media == PE_MEDIA_NONE || x->media == PE_MEDIA_OTHER)
+    else if (x->media == PE_MEDIA_NONE || x->media == PE_MEDIA_OTHER || (x->media == PE_MEDIA_NPY && !x->route->report))
         pe_refuse(x, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "Content-Type", type ? type : "absent",
-                  "application/json (in UTF-8), application/vnd.safetensors or application/x-npz");
+                  x->route->report
+                      ? "application/json (in UTF-8), application/x-npy, application/x-npz or application/vnd.safetensors"
+                      : "application/json (in UTF-8), application/vnd.safetensors or application/x-npz");
 }
 
 /* The head is there: what is refused now is refused whatever the body holds. */

@@ -12,9 +12,9 @@ static posenc_status graver(posenc_status a, posenc_status b) { return a > b ? a
 
 /* ---- the door's own names ---- */
 
-enum { ROWS = 1, DATA = 2, TENSORS = 4, EXPLAIN = 8, NUM_NODES = 16, DIRECTED = 32 };
+enum { ROWS = 1, DATA = 2, TENSORS = 4, EXPLAIN = 8, NUM_NODES = 16, DIRECTED = 32, ENCODING = 64 };
 
-static const char *const own_names[] = { "rows", "data", "tensors", "explain", "num_nodes", "directed" };
+static const char *const own_names[] = { "rows", "data", "tensors", "explain", "num_nodes", "directed", "encoding" };
 
 typedef struct reading {
     pe_exchange *x;
@@ -76,16 +76,23 @@ static posenc_status set_own(reading *r, unsigned which, const char *name, const
     case DATA: return set_data(r, value);
     case TENSORS: return set_tensors(r, value);
     case EXPLAIN: return set_bool(r, name, value, &a->explain);
+    case ENCODING: return PE_OK; /* read before the others, whose names it decides */
     case DIRECTED: return set_bool(r, name, value, &a->directed);
     default: return pe_count_parse(value, &a->num_nodes) ? PE_OK : fault(r, name, value, "an integer, 0 or more");
     }
 }
 
+/* The row of that name, of the report or encoding asked for or of the encoding a report is about; NULL: none. */
+static const posenc_param *own_row(const posenc_request *q, const char *name)
+{
+    const posenc_param *row = q->of ? posenc_row(&q->of->encoding->table, name) : NULL;
+    return row ? row : posenc_row(&q->encoding->table, name);
+}
+
 /* Which of the door's names this is; 0: none. A row of the encoding goes first. */
 static unsigned own(const reading *r, const char *name)
 {
-    const pe_request *q = r->x->request;
-    if (q && posenc_row(&q->r.encoding->table, name))
+    if (r->x->request && own_row(&r->x->request->r, name))
         return 0;
     for (size_t i = 0; i < sizeof own_names / sizeof own_names[0]; i++)
         if (r->known & 1u << i && !strcmp(name, own_names[i]))
@@ -98,35 +105,43 @@ static unsigned own(const reading *r, const char *name)
 typedef struct name_list {
     const reading *r;
     size_t nown;
-    const char *own[6];
+    const char *own[7];
+    const posenc_table *table[2]; /* of the encoding, and of the report about it */
 } name_list;
 
 static const char *name_at(const void *list, size_t i)
 {
     const name_list *l = list;
-    const posenc_table *t = l->r->x->request ? &l->r->x->request->r.encoding->table : NULL;
     if (i < l->nown)
         return l->own[i];
     i -= l->nown;
-    return t && i < t->nrows ? t->rows[i].name : posenc_common_table.rows[i - (t ? t->nrows : 0)].name;
+    for (int k = 0; k < 2; i -= l->table[k++]->nrows)
+        if (i < l->table[k]->nrows)
+            return l->table[k]->rows[i].name;
+    return posenc_common_table.rows[i].name;
 }
 
 /* As posenc_unknown, with the door's names among those it may suggest. */
 static posenc_status unknown(reading *r, const char *name)
 {
-    name_list l = { .r = r };
-    const pe_request *q = r->x->request;
+    static const posenc_table none;
+    name_list l = { .r = r, .table = { &none, &none } };
+    const posenc_request *q = r->x->request ? &r->x->request->r : NULL;
+    if (q) {
+        l.table[0] = &(q->of ? q->of : q)->encoding->table;
+        l.table[1] = q->of ? &q->encoding->table : &none;
+    }
     for (size_t i = 0; i < sizeof own_names / sizeof own_names[0]; i++)
         if (r->known & 1u << i)
             l.own[l.nown++] = own_names[i];
     const char *near = posenc_nearest(name, name_at, &l,
-                                      l.nown + (q ? q->r.encoding->table.nrows + posenc_common_table.nrows : 0));
+                                      l.nown + l.table[0]->nrows + l.table[1]->nrows + (q ? posenc_common_table.nrows : 0));
     for (size_t i = 0; near && i < l.nown; i++)
         if (near == l.own[i])
             return posenc_fail(&r->x->error, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "did you mean %s?",
                                near);
     if (q)
-        return posenc_unknown(&q->r.encoding->table, &posenc_common_table, name, &r->x->error);
+        return posenc_unknown(l.table[0], q->of ? l.table[1] : &posenc_common_table, name, &r->x->error);
     if (!l.nown)
         return posenc_fail(&r->x->error, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "no parameters here");
     return posenc_fail(&r->x->error, PE_INVALID, "UNKNOWN_PARAMETER", name, "unknown name", "rows, data, tensors");
@@ -171,10 +186,10 @@ static bool joined_before(const char *query, const char *here, const char *name)
 static posenc_status set_row(reading *r, const char *name, pe_span key, const char *rest, char **value, size_t n)
 {
     posenc_request *q = &r->x->request->r;
-    const posenc_param *row = posenc_row(&q->encoding->table, name);
+    const posenc_param *row = own_row(q, name);
     if (!row && !posenc_row(&posenc_common_table, name))
         return unknown(r, name);
-    if (row && row->kind == PE_T_REALS) {
+    if (row && (row->kind == PE_T_REALS || row->kind == PE_T_WORDS)) {
         if (joined_before(r->x->query, key.p, name))
             return PE_OK;
         if (!join_list(rest, name, value, &n))
@@ -249,10 +264,38 @@ static posenc_status read_tensors(pe_exchange *x)
     if (!bytes)
         return posenc_fail(&x->error, PE_BUSY, "OUT_OF_MEMORY", "body", posenc_text("%zu bytes", x->body_size).s,
                            "a smaller body, or try again");
+    posenc_tensor table = { 0 };
+    if (x->media == PE_MEDIA_NPY) { /* the one tensor that a report is about */
+        const posenc_status one = posenc_read_npy(bytes, x->body_size, "body", &table, q->arena, &x->error);
+        table.name = "table";
+        return one ? one : posenc_request_tensors(q, &table, 1, x->asked.num_nodes, x->asked.directed, &x->error);
+    }
     posenc_status st = x->media == PE_MEDIA_NPZ
                            ? posenc_read_npz(bytes, x->body_size, "body", &t, &n, q->arena, &x->error)
                            : posenc_read_safetensors(bytes, x->body_size, "body", &t, &n, q->arena, &x->error);
     return st ? st : posenc_request_tensors(q, t, n, x->asked.num_nodes, x->asked.directed, &x->error);
+}
+
+/* A report about the encoding that the path or `encoding` of the query names, or about a table. It has no rows or tensors to
+ * choose. */
+static posenc_status init_report(pe_exchange *x, reading *r)
+{
+    const char *rest = x->query;
+    pe_span key, v;
+    size_t n;
+    r->known = EXPLAIN;
+    if (!x->asked.encoding[0]) {
+        r->known |= ENCODING;
+        while (pe_query_next(&rest, &key, &v)) {
+            if (key.n != 8 || memcmp(key.p, "encoding", 8) != 0 || !v.p)
+                continue;
+            if (v.n >= sizeof x->asked.encoding || !pe_percent_decode(v, x->asked.encoding, &n) || !n)
+                return fault(r, "encoding", "not a name", "an encoding's name");
+            break;
+        }
+    }
+    return posenc_report_init(&x->request->r, x->route->report, x->asked.encoding[0] ? x->asked.encoding : NULL,
+                              x->request->arena, &x->error);
 }
 
 posenc_status pe_read_request(pe_exchange *x)
@@ -263,9 +306,10 @@ posenc_status pe_read_request(pe_exchange *x)
     if (!(x->request = pe_request_new(x->service)))
         return posenc_fail(&x->error, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "try again");
     posenc_request *q = &x->request->r;
-    if ((st = posenc_request_init(q, x->asked.encoding, x->request->arena, &x->error)))
+    if ((st = x->route && x->route->report ? init_report(x, &r)
+                               : posenc_request_init(q, x->asked.encoding, x->request->arena, &x->error)))
         return st;
-    bool graph = q->encoding->input == PE_GRAPH;
+    bool graph = (q->of ? q->of : q)->encoding->input == PE_GRAPH;
     if (binary && graph)
         r.known |= NUM_NODES | DIRECTED;
     st = read_pairs(&r);
@@ -276,7 +320,7 @@ posenc_status pe_read_request(pe_exchange *x)
         st = graver(st, posenc_request_json(q, x->body ? x->body : "", x->body_size, &x->error));
     else if (x->method == PE_POST)
         st = graver(st, read_tensors(x));
-    x->asked.pinned |= q->common.rev > 0;
+    x->asked.pinned |= (q->of ? q->of : q)->common.rev > 0;
     return st;
 }
 
@@ -327,5 +371,7 @@ posenc_status pe_select(pe_exchange *x, const posenc_result *shape)
         a->selection.json_limit = pe_service_config(x->service)->max_json_elements;
     if (a->format == PE_csv)
         a->selection.csv_limit = pe_service_config(x->service)->max_csv_elements;
+    if (a->format == PE_png || a->format == PE_svg)
+        a->selection.plot_limit = pe_service_config(x->service)->max_plot_elements;
     return st;
 }

@@ -8,29 +8,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pe_handler index_page, list_page, encoding_page, capabilities, livez, readyz, startupz, version, metrics;
+static pe_handler index_page, list_page, encoding_page, report_page, capabilities, livez, readyz, startupz, version, metrics;
 
 static const pe_route routes[] = {
-    { PE_GET, PE_EVERYWHERE, true, "/", index_page, "this list" },
-    { PE_GET, PE_PUBLIC, false, "/v1/encodings", list_page, "every encoding: parameters, outputs, source, an example" },
-    { PE_GET, PE_PUBLIC, false, "/v1/encodings/{name}", encoding_page,
-      "one encoding, with a JSON Schema of its parameters" },
+    { PE_GET, PE_EVERYWHERE, true, "/", index_page, "this list", NULL },
+    { PE_GET, PE_PUBLIC, false, "/v1/encodings", list_page, "every encoding: parameters, outputs, source, an example",
+      NULL },
+    { PE_GET, PE_PUBLIC, false, "/v1/encodings/{name}", encoding_page, "one encoding, with a JSON Schema of its parameters",
+      NULL },
     { PE_GET | PE_POST, PE_PUBLIC, false, "/v1/encodings/{name}.{ext}", pe_run_encoding,
-      "all tensors of an encoding; parameters in the query, or POST a JSON, safetensors or npz body" },
+      "all tensors of an encoding; parameters in the query, or POST a JSON, safetensors or npz body", NULL },
+    { PE_GET | PE_POST, PE_PUBLIC, false, "/v1/encodings/{name}/analysis.{ext}", pe_run_encoding,
+      "what an encoding's table is like (json), or pictures of it (png, svg): ?what=norms,shift and the encoding's "
+      "parameters",
+      "analysis" },
     { PE_GET | PE_POST, PE_PUBLIC, false, "/v1/encodings/{name}/{tensor}.{ext}", pe_run_encoding,
-      "one tensor of an encoding" },
+      "one tensor of an encoding", NULL },
+    { PE_POST, PE_PUBLIC, false, "/v1/analysis.{ext}", pe_run_encoding,
+      "the same of a table: POST it as npy, as `table` in npz, safetensors or JSON", "analysis" },
+    { PE_GET, PE_PUBLIC, false, "/v1/analysis", report_page, "what an analysis can be asked for: parameters, fields, units",
+      "analysis" },
+    { PE_POST, PE_PUBLIC, false, "/v1/identify", pe_run_encoding,
+      "which encoding, convention and parameters give a table: POST it as npy, or as `table` in npz, safetensors or JSON",
+      "identify" },
+    { PE_GET, PE_PUBLIC, false, "/v1/identify", report_page, "the parameters of that", "identify" },
+    { PE_POST, PE_PUBLIC, false, "/v1/compare", pe_run_encoding,
+      "a table against ?encoding= and its parameters: the difference, and the known mistake that explains it", "compare" },
+    { PE_GET, PE_PUBLIC, false, "/v1/compare", report_page, "the parameters of that", "compare" },
     { PE_GET, PE_PUBLIC, false, "/v1/results/{digest}.{ext}", pe_run_result,
-      "a result by the digest of its request, while it is cached" },
-    { PE_GET, PE_PUBLIC, false, "/v1/results/{digest}/{tensor}.{ext}", pe_run_result, "one tensor of it" },
+      "a result by the digest of its request, while it is cached", NULL },
+    { PE_GET, PE_PUBLIC, false, "/v1/results/{digest}/{tensor}.{ext}", pe_run_result, "one tensor of it", NULL },
     { PE_POST, PE_PUBLIC, false, "/v1/resolve.{ext}", pe_run_resolve,
-      "POST a model's config.json: the requests its positions need (json), or their tensors (npz, safetensors)" },
+      "POST a model's config.json: the requests its positions need (json), or their tensors (npz, safetensors)", NULL },
     { PE_GET, PE_PUBLIC, false, "/v1/capabilities", capabilities,
-      "limits in force, encodings and revisions, dtypes, formats, build" },
-    { PE_GET, PE_EVERYWHERE, true, "/livez", livez, "200 while the server's loops turn" },
-    { PE_GET, PE_EVERYWHERE, true, "/readyz", readyz, "200 when requests are taken; ?verbose says why not" },
-    { PE_GET, PE_EVERYWHERE, true, "/startupz", startupz, "200 once the server has started" },
-    { PE_GET, PE_EVERYWHERE, true, "/version", version, "build facts" },
-    { PE_GET, PE_ADMIN, true, "/metrics", metrics, "counters and histograms as Prometheus text" },
+      "limits in force, encodings and revisions, dtypes, formats, build", NULL },
+    { PE_GET, PE_EVERYWHERE, true, "/livez", livez, "200 while the server's loops turn", NULL },
+    { PE_GET, PE_EVERYWHERE, true, "/readyz", readyz, "200 when requests are taken; ?verbose says why not", NULL },
+    { PE_GET, PE_EVERYWHERE, true, "/startupz", startupz, "200 once the server has started", NULL },
+    { PE_GET, PE_EVERYWHERE, true, "/version", version, "build facts", NULL },
+    { PE_GET, PE_ADMIN, true, "/metrics", metrics, "counters and histograms as Prometheus text", NULL },
 };
 
 enum { NROUTES = sizeof routes / sizeof routes[0] };
@@ -77,7 +93,9 @@ static bool lacks_extension(const pe_exchange *x, char *words, size_t size)
         if (n < 0 || !served_here(x, r) || !take_names(&a, r->path, span, n))
             continue;
         snprintf(words, size, "%s%.80s followed by %s", r->methods & PE_GET ? "" : "POST to ", x->path,
-                 strstr(r->path, "resolve") ? ".json .npz or .safetensors" : ".json .npy .npz .safetensors .bin or .csv");
+                 r->report                    ? ".json .png or .svg"
+                 : strstr(r->path, "resolve") ? ".json .npz or .safetensors"
+                                              : ".json .npy .npz .safetensors .bin .csv .png or .svg");
         return true;
     }
     return false;
@@ -134,6 +152,8 @@ static void check_names(pe_exchange *x)
         if (x->refused)
             return;
     }
+    if (!a->ext[0] && x->route->report) /* one document, in one form */
+        strcpy(a->ext, posenc_format_name(PE_json));
     if (!a->ext[0] || posenc_format_named(a->ext, &a->format))
         return;
     for (int f = 0; f < PE_NFORMATS; f++)
@@ -190,7 +210,7 @@ static enum MHD_Result index_page(pe_exchange *x)
                                   routes[i].summary);
     if (text)
         snprintf(text + n, 4096 - n,
-                 "\n{ext}: json npy npz safetensors bin csv. For example /v1/encodings/sinusoidal.npy?%s\n",
+                 "\n{ext}: json npy npz safetensors bin csv png svg. For example /v1/encodings/sinusoidal.npy?%s\n",
                  posenc_encoding_named("sinusoidal") ? posenc_encoding_named("sinusoidal")->example : "");
     return pe_answer_text(x, 200, "text/plain; charset=utf-8", text, "no-cache");
 }
@@ -210,6 +230,14 @@ static enum MHD_Result encoding_page(pe_exchange *x)
     if (pe_refuse_query(x))
         return pe_answer_error(x);
     return pe_answer_page(x, pe_http_page(x->http, posenc_encoding_named(x->asked.encoding)));
+}
+
+static enum MHD_Result report_page(pe_exchange *x)
+{
+    if (pe_refuse_query(x))
+        return pe_answer_error(x);
+    return pe_answer_text(x, 200, "application/json", posenc_describe_report(posenc_report_named(x->route->report)),
+                          "no-cache");
 }
 
 static enum MHD_Result capabilities(pe_exchange *x)

@@ -191,7 +191,8 @@ void pe_make_etag(pe_exchange *x, const char *digest)
              sel->data == PE_JSON_FLAT     ? ".flat"
              : sel->data == PE_JSON_BASE64 ? ".base64"
                                            : "");
-    x->gzip = (x->asked.format == PE_json || x->asked.format == PE_csv) && wants_gzip(x);
+    const posenc_format f = x->asked.format;
+    x->gzip = (f == PE_json || f == PE_csv || f == PE_svg) && wants_gzip(x);
 }
 
 const pe_representation *pe_made_already(pe_exchange *x)
@@ -203,7 +204,8 @@ const pe_representation *pe_made_already(pe_exchange *x)
     pthread_mutex_lock(&e->lock);
     const pe_representation *r = e->representations;
     while (r && (r->format != x->asked.format || r->selection.tensors != sel->tensors || r->selection.data != sel->data ||
-                 r->selection.json_limit != sel->json_limit || r->selection.csv_limit != sel->csv_limit))
+                 r->selection.json_limit != sel->json_limit || r->selection.csv_limit != sel->csv_limit ||
+                 r->selection.plot_limit != sel->plot_limit))
         r = r->next;
     pthread_mutex_unlock(&e->lock);
     return r;

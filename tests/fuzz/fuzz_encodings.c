@@ -199,6 +199,7 @@ static char *value_of(query *q, bytes *b, const posenc_param *r)
     case PE_T_INT:
     case PE_T_REAL: put_number(b, r, out); break;
     case PE_T_BOOL: strcpy(out, below(b, 9) ? b->p < b->end && *b->p & 1 ? "true" : "false" : "1"); break;
+    case PE_T_WORDS: /* of reports alone */
     case PE_T_ENUM:
         while (r->names[count])
             count++;

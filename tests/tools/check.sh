@@ -68,6 +68,7 @@ group_sanitizers()
 group_golden()
 {
     step "golden cases, library alone" pytest tests/golden/test_library.py
+    step "identify and compare, library alone" pytest tests/identify/test_identify.py
     step "golden cases, both doors" pytest tests/integration/test_golden.py
     step "real graphs" pytest -m "not slow" tests/integration/test_graph_*.py
     step "frozen digests: compilers, CPUs" tests/golden/check_digests.sh
@@ -75,7 +76,7 @@ group_golden()
 
 group_integration()
 {
-    step "doors" pytest tests/integration/test_http.py tests/integration/test_grpc.py tests/integration/test_doors.py
+    step "doors" pytest tests/integration/test_http.py tests/integration/test_grpc.py tests/integration/test_doors.py tests/integration/test_identify.py
     step "hostile framing" pytest tests/integration/test_framing.py
     step "command and documents" pytest tests/integration/test_cli.py tests/integration/test_docs.py tests/integration/test_bench.py
     step "python client" pytest clients/python/tests

@@ -39,15 +39,15 @@ def main():
     out = [f"// {d['title'][0].upper()}{d['title'][1:]}. Outputs: " + ", ".join(f"{o['name']} {o['shape']}" for o in d["outputs"]) + ".",
            f"message {camel(d['name'])} {{"]
     for p in own:
-        if p["type"] == "enum":
+        if p["type"] in ("enum", "words"):
             out += [f"  message {enum(d, p)} {{", "    enum Word {"]
             out += [f"      {word(w)} = {i};" for i, w in enumerate(p["words"])]
             out += ["    }", "  }"]
     kinds = {"int": "optional int64", "real": "optional double", "bool": "optional bool", "text": "optional string",
              "tensor": "optional TensorInput", "reals": "repeated double"}
     for i, p in enumerate(own, 1):
-        kind = f"optional {enum(d, p)}.Word" if p["type"] == "enum" else kinds[p["type"]]
-        packed = " [packed = true]" if p["type"] == "reals" else ""
+        kind = f"optional {enum(d, p)}.Word" if p["type"] == "enum" else f"repeated {enum(d, p)}.Word" if p["type"] == "words" else kinds[p["type"]]
+        packed = " [packed = true]" if p["type"] in ("reals", "words") else ""
         text = f"  {kind} {p['name']} = {i}{packed};"
         out.append(f"  // {note(p)}\n{text}" if len(text) + len(note(p)) > 118 else f"{text}  // {note(p)}")
     print("\n".join([*out, "}"]))

@@ -92,6 +92,33 @@ static posenc_status resolve_config(posenc_error *err)
     return st;
 }
 
+static posenc_status analyze(posenc_error *err)
+{
+    posenc_document d;
+    posenc_status st = posenc_analyze("rope", "head_dim=4 num_positions=9 rope_type=linear factor=2 probe_length=3", NULL,
+                                      PE_json, &d, NULL, err);
+    if (!st)
+        posenc_document_fini(&d);
+    return st;
+}
+
+static posenc_status draw_analysis(posenc_error *err)
+{
+    posenc_document d;
+    posenc_status st = posenc_analyze("laplacian", "k=3 what=spectrum", posenc_example_edges(), PE_svg, &d, NULL, err);
+    if (!st)
+        posenc_document_fini(&d);
+    return st;
+}
+
+static posenc_status describe_report(posenc_error *err)
+{
+    char *text = posenc_describe_report(posenc_report_at(0));
+    const bool ok = text != NULL;
+    free(text);
+    return ok ? PE_OK : posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "more");
+}
+
 static posenc_status larger_graph(posenc_error *err) /* one that the sparse solver takes */
 {
     enum { N = 420 };
@@ -328,6 +355,9 @@ static const struct {
 } scenarios[] = { { "write", write_all, NULL, NULL },
                   { "json", read_json, NULL, NULL },
                   { "resolve", resolve_config, NULL, NULL },
+                  { "analysis", analyze, NULL, NULL },
+                  { "picture", draw_analysis, NULL, NULL },
+                  { "report", describe_report, NULL, NULL },
                   { "npz", read_npz, make_npz, forget_body },
                   { "safetensors", read_safetensors, make_safetensors, forget_body },
                   { "protobuf graph", read_protobuf, pack_graph, forget_body },

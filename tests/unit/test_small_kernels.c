@@ -6,6 +6,8 @@
 #include "graph/simple.h"
 #include "paths.h"
 #include "pool.h"
+#include "simd.h"
+#include "simd.h"
 
 Suite *small_kernels_suite(void);
 
@@ -36,9 +38,11 @@ START_TEST(returns_by_every_path)
     ck_assert(scratch && s && pe_simple_build(built(g, arena), 0, PE_LOOPS_KEEP, s));
     for (int64_t u = 0; u < n; u += PE_RETURNS) {
         const int64_t count = n - u < PE_RETURNS ? n - u : PE_RETURNS, lanes = pe_returns_lanes(count);
-        ck_assert(!pe_returns_on(PE_PATH_BASE, &s->csr, u, count, last, scratch, want, &pace));
-        for (pe_path path = PE_PATH_BASE; path <= pe_simd(); path++) {
-            ck_assert(!pe_returns_on((int)path, &s->csr, u, count, last, scratch, got, &pace));
+        for (pe_path path = PE_PATH_BASE; path <= simd_widest(); path++) {
+            simd_choose(path);
+            ck_assert(!pe_returns(&s->csr, u, count, last, scratch, path == PE_PATH_BASE ? want : got, &pace));
+            if (path == PE_PATH_BASE)
+                continue;
             ck_assert_mem_eq(got, want, (size_t)(last * lanes) * sizeof *got);
         }
         for (int64_t i = 0; i < count; i++) { /* alone or in company */
@@ -65,9 +69,10 @@ START_TEST(pairs_by_every_path)
     uint8_t *bytes = malloc((size_t)(n * width));
     uint16_t *words = malloc((size_t)(n * width) * sizeof *words);
     ck_assert(s && bytes && words && pe_simple_build(built(g, arena), 0, PE_LOOPS_KEEP, s));
-    for (pe_path path = PE_PATH_BASE; path <= pe_simd(); path++) {
-        pe_pairs_on((int)path, &s->csr, bytes);
-        ck_assert(!pe_wide_pairs_on((int)path, &s->csr, words, &pace));
+    for (pe_path path = PE_PATH_BASE; path <= simd_widest(); path++) {
+        simd_choose(path);
+        pe_pairs(&s->csr, bytes);
+        ck_assert(!pe_wide_pairs(&s->csr, words, &pace));
         for (int64_t i = 0; i < n * n; i++) {
             const int64_t at = i / n * width + i % n;
             ck_assert(bytes[at] == (isinf(d[i]) ? PE_PAIRS_NONE : d[i]));

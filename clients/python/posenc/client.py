@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Type, Union
 from urllib.parse import unquote
 
+import numpy as np
 import numpy.typing as npt
 
 from . import errors, retry, safetensors
@@ -183,6 +184,68 @@ class Client:
         text = config if isinstance(config, (str, bytes)) else json.dumps(config)
         body = text.encode() if isinstance(text, str) else text
         return self._words(Request("POST", "/v1/resolve.json", body, "application/json"), timeout)
+
+    def analyze(
+        self,
+        table: Union[str, npt.ArrayLike],
+        /,
+        what: Union[None, str, Sequence[str]] = None,
+        *,
+        graph: Optional[GraphLike] = None,
+        picture: Optional[str] = None,
+        timeout: Optional[float] = None,
+        **params: Param,
+    ) -> Union[Dict[str, Any], bytes]:
+        """What a table is like: that of the encoding of this name, or an array [positions, channels].
+
+        what     "norms", "shift", ...; None: all that applies
+        picture  "png" or "svg": that, as bytes, instead of the numbers
+        params   of the encoding and of the analysis (train_length, offsets, embeddings ...)
+        The numbers are in the answer's `analysis`, by `what` and field; None where a field has no value.
+        """
+        if picture not in (None, "png", "svg"):
+            raise ValueError(f"picture: got {picture!r}, allowed: png, svg or None")
+        given: Dict[str, Any] = dict(params)
+        if what is not None:
+            given["what"] = what if isinstance(what, str) else ",".join(what)
+        if isinstance(table, str):
+            path = f"/v1/encodings/{check_name('encoding', table)}/analysis.{picture or 'json'}"
+        else:
+            path = f"/v1/analysis.{picture or 'json'}"
+            given["table"] = np.asarray(table)
+        request = build(path, {}, given, graph)
+        if picture is None:
+            return self._words(request, timeout)
+        return self._ask(request, {}, Deadline(self.timeout if timeout is None else timeout)).body
+
+    def identify(
+        self, table: npt.ArrayLike, /, *, tolerance: Optional[float] = None, timeout: Optional[float] = None
+    ) -> Dict[str, Any]:
+        """Which encoding, convention and parameters give a table: `answer`, and `matches`, the smallest difference first.
+
+        tolerance  largest difference, as a share of the table's largest magnitude; None: 0.006
+        """
+        params: Dict[str, Any] = {"table": np.asarray(table)}
+        if tolerance is not None:
+            params["tolerance"] = tolerance
+        return self._words(build("/v1/identify", {}, params, None), timeout)
+
+    def compare(
+        self,
+        table: npt.ArrayLike,
+        encoding: str,
+        /,
+        *,
+        graph: Optional[GraphLike] = None,
+        timeout: Optional[float] = None,
+        **params: Param,
+    ) -> Dict[str, Any]:
+        """A table against that encoding's: the difference, and the known `mistake` that explains it, or None.
+
+        params  of the encoding; tensor: which of its outputs; dtype: that of the table when not given
+        """
+        options = {"encoding": check_name("encoding", encoding)}
+        return self._words(build("/v1/compare", options, {**params, "table": np.asarray(table)}, graph), timeout)
 
     def list(self, *, timeout: Optional[float] = None) -> Sequence[Dict[str, Any]]:
         """The descriptor of every encoding."""

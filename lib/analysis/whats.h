@@ -1,0 +1,13 @@
+/* whats.h - every `what` of the report `analysis`, in the order of its words. */
+X(norms)
+X(frequencies)
+X(similarity)
+X(shift)
+X(direction)
+X(uniqueness)
+X(resolution)
+X(subspace)
+X(base)
+X(decay)
+X(spectrum)
+X(attention_probe)
