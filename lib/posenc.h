@@ -337,6 +337,7 @@ struct posenc_result {
     int ntensors, nwarnings;
     posenc_tensor tensor[PE_MAX_OUTPUTS];
     char warning[PE_MAX_WARNINGS][200];
+    bool partial; /* stopped early, as the request allowed: another time it may be more. Not to be kept under its digest */
 };
 
 struct posenc_request {

@@ -49,6 +49,7 @@ typedef struct work {
     pe_request *request;
     uint64_t reserved;
     int64_t queued_ns;
+    int64_t finish_ns; /* when a request that allows partial answers is told that its deadline has passed; 0: never */
     int threads;
 } work;
 
@@ -239,7 +240,21 @@ static void *watch_deadlines(void *arg)
 
 /* ---- computing ---- */
 
-static posenc_status stopped(void *user) { return (posenc_status)atomic_load(&((work *)user)->flight->stop); }
+static posenc_status stopped(void *user)
+{
+    const work *w = user;
+    const posenc_status st = (posenc_status)atomic_load(&w->flight->stop);
+    return st || !w->finish_ns || pe_now_ns() < w->finish_ns ? st : PE_DEADLINE;
+}
+
+/* A partial answer has to be told before the deadline of who asked first: a fifth of the time is for that. */
+static int64_t finish_of(const posenc_request *r, int64_t now, int64_t deadline)
+{
+    const posenc_param *row = posenc_row(&r->encoding->table, "allow_partial");
+    if (!row || !*(const bool *)((const char *)r->params + row->offset))
+        return 0;
+    return now + (deadline - now) / 5 * 4;
+}
 
 static void share(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg)
 {
@@ -279,7 +294,8 @@ static bool finish(work *w, pe_entry *e, const posenc_error *error, double queue
 {
     pe_service *s = w->s;
     bool was_here = false;
-    pe_waiter *next, *list = pe_cache_publish(s->cache, w->flight, e), *texts = NULL;
+    /* a partial answer is for who waits, not for who asks later */
+    pe_waiter *next, *list = pe_cache_publish(s->cache, w->flight, e && e->result.partial ? NULL : e), *texts = NULL;
     for (pe_waiter *p = list; p; p = next) {
         pe_call *c = call_of(p);
         next = p->next;
@@ -430,6 +446,7 @@ bool pe_service_begin(pe_service *s, pe_call *c)
     if ((c->status = refuse_early(s, c)))
         return true;
     pe_request *q = c->request;
+    const int64_t begun = c->begun_ns, deadline = c->deadline_ns; /* c may end at any moment once it is listed */
     if ((c->entry = pe_cache_get(s->cache, q->r.digest, true))) {
         count_cache(s, "hit");
         return true;
@@ -467,7 +484,11 @@ bool pe_service_begin(pe_service *s, pe_call *c)
         return true;
     }
     count_cache(s, "miss");
-    *w = (work){ .s = s, .flight = flight, .request = q, .queued_ns = pe_now_ns() };
+    *w = (work){ .s = s,
+                 .flight = flight,
+                 .request = q,
+                 .queued_ns = pe_now_ns(),
+                 .finish_ns = finish_of(&q->r, begun, deadline) };
     double ns = q->r.cost.ns;
     if (!reserve(w))
         return refuse(w, serial, "memory", "memory",

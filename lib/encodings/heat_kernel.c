@@ -246,7 +246,7 @@ static posenc_status by_pairs(kernel *k, int64_t c, const pe_component *m, doubl
         st = pe_pairs_rows(pairs, err);
     } else if (!st) {
         pairs = &own;
-        st = pe_component_pairs(m, m->n, 0, 1e-10, 0, PE_SOLVER_DENSE, pairs, ctx, err);
+        st = pe_component_pairs(m, m->n, 0, 1e-10, 0, PE_SOLVER_DENSE, false, pairs, ctx, err);
     }
     if (!st)
         st = check_pairs(k, pairs, bound, err);

@@ -191,7 +191,7 @@ static posenc_status solve(pe_spectrum *s, int64_t c, largest *top, posenc_conte
     pe_laplacian lap = { 0 };
     pe_component other;
     pe_pairs pairs = { 0 };
-    double *weight = NULL, *diagonal = NULL, *x = NULL, *z = NULL, values[PE_WIDTH], residuals[PE_WIDTH];
+    double *weight = NULL, *diagonal = NULL, value = 0, residual = 0;
     posenc_status st = pe_spectrum_part(s, c, &part, err);
     if (st)
         return st;
@@ -206,30 +206,20 @@ static posenc_status solve(pe_spectrum *s, int64_t c, largest *top, posenc_conte
     }
     weight = malloc((size_t)(m->ptr[m->n] + 1) * sizeof *weight);
     diagonal = malloc((size_t)m->n * sizeof *diagonal);
-    x = pe_panel_new(m->n);
-    z = pe_panel_new(m->n);
-    if (!weight || !diagonal || !x || !z) {
+    if (!weight || !diagonal) {
         st = pe_no_memory("memory", err);
         goto done;
     }
     if ((st = mirror(s, m, m->normalized ? 2 : lap.bound * (1 + 1e-9), weight, diagonal, &other)))
         goto done;
-    if ((st = pe_component_pairs(&other, 1, 0, s->o.tol, s->o.max_iter, PE_SOLVER_AUTO, &pairs, ctx, err)))
+    if ((st = pe_component_pairs(&other, 1, 0, s->o.tol, s->o.max_iter, PE_SOLVER_AUTO, false, &pairs, ctx, err)))
         goto done;
-    for (int64_t i = 0; i < m->n && !st; i++) {
-        memset(x + i * PE_WIDTH, 0, PE_WIDTH * sizeof *x);
-        x[i * PE_WIDTH] = pairs.vectors[i];
-        st = pe_pace_add(&s->pace, 8);
-    }
-    if (!st)
-        st = pe_laplacian_measure(&lap, x, z, values, residuals, &s->pace);
-    if (!st && values[0] > top->value)
-        *top = (largest){ values[0], residuals[0] };
+    st = pe_laplacian_measure(&lap, 1, &pairs.vectors, &value, &residual, &s->pace, err);
+    if (!st && value > top->value)
+        *top = (largest){ value, residual };
 done:
     free(weight);
     free(diagonal);
-    free(x);
-    free(z);
     pe_pairs_fini(&pairs);
     pe_laplacian_fini(&lap);
     pe_part_fini(&part);
@@ -307,7 +297,7 @@ const posenc_encoding pe_lambda_max = {
     .formula = "the largest eigenvalue of D - A (none), I - D^-1/2 A D^-1/2 (sym) or I - D^-1 A (rw);\n"
                "exactly 2 in sym and rw where a component with an edge is bipartite",
     .example = "normalization=none",
-    .revision = 1,
+    .revision = 2,
     .input = PE_GRAPH,
     PE_TABLE(lambda_max, rows),
     .outputs = outputs,

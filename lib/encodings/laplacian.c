@@ -21,6 +21,7 @@
  * Sources: Dwivedi et al. 2020, arXiv:2003.00982, section 3.2; names of parameters from PyG 2.9, DGL and GraphGPS;
  * eigvec_norm is GraphGPS's eigvec_normalizer (graphgps/transform/posenc_stats.py). */
 #include "core/elementary.h"
+#include "core/grace.h"
 #include "graph/batch.h"
 #include "graph/spectrum.h"
 #include "linalg/canonical.h"
@@ -50,7 +51,7 @@ typedef struct laplacian {
     double pad_value, tol;
     int normalization, skip, eigvec_norm, sign, isolated, solver, eigval_layout;
     pe_csr_options edges;
-    bool padding, return_eigval;
+    bool padding, return_eigval, allow_partial;
 } laplacian;
 
 static const posenc_param rows[] = {
@@ -79,6 +80,10 @@ static const posenc_param rows[] = {
     { PE_REAL(laplacian, tol), .def = 1e-10, .min = 1e-14, .max = 1e-2,
       .doc = "bound on residuals, relative to 2 (sym, rw) or to twice the largest degree (none)" },
     { PE_INT(laplacian, max_iter), .def = 0, .max = 1e6, .doc = "restarts of the iterative solvers; 0: their default" },
+    { PE_BOOL(laplacian, allow_partial), .def = 0,
+      .doc =
+          "true: where the deadline passes or the restarts do not suffice, the eigenvectors found until then, with a "
+          "warning, NaN in the other columns, determined 0 and status 504; such an answer is not cached and has no ETag" },
     { PE_ENUM(laplacian, solver), .names = solvers, .def = PE_SOLVER_AUTO, .doc = "auto chooses by size and fill" },
     { PE_BOOL(laplacian, return_eigval), .def = 1, .doc = "false leaves the output eigenvalues out" },
     { PE_ENUM(laplacian, eigval_layout), .names = layouts, .def = EIGVAL_VECTOR,
@@ -173,8 +178,8 @@ static double solver_ns(const laplacian *p, double n, double m, double k)
                touched * touched * pe_min(k, touched);
     if (n <= 128 || n < 2 * k + 2 * pe_min(k, 64) + 97) /* as pe_component_pairs chooses */
         return dense;
-    double fill = pe_min(pe_max(sqrt(touched / 20000), 1), 2.2) * (m < n ? 1.5 : 1);
-    return pe_min(dense, 8000 * (touched + pe_min(m, 8 * touched)) * fill * (1 + k / 32) + 6.3 * touched * k * k);
+    double each = pe_min(m / pe_max(touched, 1), 8); /* edges: trees are ordered in no time, expanders filtered */
+    return pe_min(dense, 2500 * touched * (1 + each * each / 3) * (0.75 + k / 32) + 6.3 * touched * k * k);
 }
 
 /* A batch costs the sum of its graphs; it holds a chunk of them taken apart, and works on the largest. */
@@ -210,6 +215,8 @@ typedef struct columns {
     const double *panel;               /* (ceil(count / 8), n, 8), borrowed: eight columns side by side */
     double *value, *residual;          /* (count) */
     uint8_t *determined;               /* (count) */
+    int64_t missing;                   /* of count, at the end: not found before the deadline */
+    bool early;                        /* the eigenvectors are perhaps not the smallest: a solver was stopped */
     bool cut, partial, trivial, loose; /* a cluster is divided; was not computed whole; all columns are null vectors; tol is
                                           larger than a gap */
     void *memory;
@@ -489,7 +496,7 @@ static int64_t wanted(const selection *a, const pe_spectrum *s, int64_t c)
 
 /* The columns asked for of the graph made of the components c0 .. c1 - 1. */
 static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canonical *w, int64_t c0, int64_t c1,
-                                    columns *out, posenc_context *ctx, posenc_error *err)
+                                    columns *out, posenc_context *ctx, pe_grace *grace, posenc_error *err)
 {
     const int64_t origin = s->begin[c0], n = s->begin[c1] - origin;
     int64_t nentries = 0;
@@ -512,7 +519,12 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
         const int64_t want = wanted(&range, s, c);
         if ((st = pe_pace_add(&s->pace, 4)))
             return st;
-        if (want && (st = pe_spectrum_solve(s, c, want, ctx, err)))
+        if (!want)
+            continue;
+        pe_grace_search(grace);
+        st = pe_spectrum_solve(s, c, want, ctx, err);
+        pe_grace_rest(grace);
+        if (st)
             return st;
     }
     const bool simple = s->csr.ncomponents == 1 && zeros == 1 && from == 1 && count && s->pairs[0].panels &&
@@ -531,8 +543,26 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
         goto done;
     if ((st = pe_spectrum_list(s, c0, c1, &e, &nentries, err)))
         goto done;
-    if (nentries < to) {
-        st = posenc_fail(err, PE_INTERNAL, "INTERNAL", "eigenvectors", "fewer than asked for", "%lld", (long long)to);
+    bool early = false; /* some component has not handed over all that it was asked for */
+    for (int64_t c = c0; c < c1 && to > zeros; c++) {
+        early = early || s->pairs[c].partial;
+        if ((st = pe_pace_add(&s->pace, 2)))
+            goto done;
+    }
+    const int64_t known = early && nentries < to ? (nentries > from ? nentries : from) : to;
+    out->missing = to - known;
+    out->early = early;
+    for (int64_t j = known - from; j < count; j++) {
+        out->value[j] = out->residual[j] = (double)NAN;
+        for (int64_t i = 0; i < n && !st; i++) {
+            out->v[j * n + i] = (double)NAN;
+            st = pe_pace_add(&s->pace, 1);
+        }
+        if (st)
+            goto done;
+    }
+    if (nentries < known) {
+        st = posenc_fail(err, PE_INTERNAL, "INTERNAL", "eigenvectors", "fewer than asked for", "%lld", (long long)known);
         goto done;
     }
     double next = INFINITY, degree = 0; /* the smallest eigenvalue that no component handed over */
@@ -549,7 +579,7 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
     }
     const double tol = p->tol * 2 * (p->normalization == PE_LAPLACIAN_NONE ? degree : 1);
 
-    for (int64_t a = 0, b; a < to; a = b) {
+    for (int64_t a = 0, b; a < known; a = b) {
         for (b = a + 1; b < nentries && (a < zeros ? b < zeros : pe_same_cluster(e[b - 1].value, e[b].value)); b++)
             if ((st = pe_pace_add(&s->pace, 4)))
                 goto done;
@@ -558,19 +588,19 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
         double last = e[b - 1].value, below = a ? e[a].value - e[a - 1].value : INFINITY;
         double above = pe_min(b < nentries ? e[b].value : INFINITY, next) - last, gap = pe_min(below, above);
         bool whole = a < zeros || !pe_same_cluster(last, next);
-        for (int64_t j = a > from ? a : from; j < b && j < to; j++)
+        for (int64_t j = a > from ? a : from; j < b && j < known; j++)
             out->value[j - from] = e[j].value;
         w->blur = pe_eigenspace_blur(e, a, b, gap);
-        if ((st = write_cluster(p, w, e, a, b, from, to, out, origin, lead, err)))
+        if ((st = write_cluster(p, w, e, a, b, from, known, out, origin, lead, err)))
             goto done;
-        out->cut = out->cut || b > to || !whole;
-        out->partial = out->partial || !whole;
-        for (int64_t j = a > from ? a - from : 0; j < b - from && j < count; j++) {
+        out->cut = out->cut || b > to || (!whole && !early);
+        out->partial = out->partial || (!whole && !early);
+        for (int64_t j = a > from ? a - from : 0; j < b - from && j < known - from; j++) {
             double *v = out->v + j * n;
             if ((st = pe_spectrum_residual(s, v, out->value[j], n, origin, &out->residual[j])))
                 goto done;
             if (a >= zeros) { /* null vectors are exact */
-                out->determined[j] = out->determined[j] && whole && gap > 1e6 * out->residual[j];
+                out->determined[j] = out->determined[j] && whole && !early && gap > 1e6 * out->residual[j];
                 out->loose = out->loose || (whole && gap < tol);
             }
             if (p->normalization == PE_LAPLACIAN_NONE) {
@@ -602,7 +632,7 @@ done:
 
 /* What the warnings count, in graphs. */
 typedef struct tally {
-    int64_t cut, partial, trivial, loose;
+    int64_t cut, partial, trivial, loose, early, missing;
 } tally;
 
 typedef struct answer {
@@ -613,6 +643,7 @@ typedef struct answer {
     int64_t first; /* the graph's first node */
     int64_t graph;
     tally count;
+    posenc_context *behind; /* the request's own context */
 } answer;
 
 static char *element(const posenc_tensor *t, int64_t i) { return (char *)t->data + (size_t)i * posenc_dtype_size(t->dtype); }
@@ -672,12 +703,17 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
     answer *o = self;
     tally *t = &o->count;
-    posenc_context *ctx = j->ctx;
     const laplacian *p = j->request->params;
+    pe_grace grace;
+    pe_grace_init(&grace, p->allow_partial ? o->behind : NULL);
+    if (j->request->graph->batched)
+        grace.ctx.progress = NULL;
+    posenc_context *ctx = p->allow_partial ? &grace.ctx : j->ctx;
     pe_spectrum s = { 0 };
     pe_canonical w = { 0 };
     columns c = { 0 };
-    bool cut = false, partial = false, trivial = true, loose = false;
+    bool cut = false, partial = false, trivial = true, loose = false, early = false;
+    int64_t missing = 0;
     o->graph = j->graph;
     o->first = j->first;
     posenc_status st = pe_spectra_take(&o->spectra, j->request->graph, j->graph, &s, ctx, err);
@@ -694,11 +730,11 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
             goto done;
     }
     if (!nc && !p->padding) {
-        st = select_columns(p, &s, &w, 0, 0, &c, ctx, err);
+        st = select_columns(p, &s, &w, 0, 0, &c, ctx, &grace, err);
         goto done;
     }
     for (int64_t i = 0; i < nc; i += step) {
-        if ((st = select_columns(p, &s, &w, i, i + step, &c, ctx, err)))
+        if ((st = select_columns(p, &s, &w, i, i + step, &c, ctx, &grace, err)))
             goto done;
         if ((st = write_rows(p, o, &c, s.node + s.begin[i], c.n, &s.pace)))
             goto done;
@@ -706,6 +742,8 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         cut = cut || c.cut;
         partial = partial || c.partial;
         loose = loose || c.loose;
+        missing += c.missing;
+        early = early || c.early;
         trivial = trivial && c.count && c.trivial;
         columns_fini(&c);
     }
@@ -713,6 +751,9 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     t->cut += cut;
     t->partial += partial;
     t->loose += loose;
+    t->missing += missing;
+    t->early += early;
+    j->partial = early;
     t->trivial += trivial && nc;
 done:
     columns_fini(&c);
@@ -740,6 +781,9 @@ static void warn(const posenc_request *r, const tally *t, posenc_result *out)
             where)                                                                                                     \
          : "")
     pe_warn_directed(r, out);
+    if (t->early)
+        pe_warn(out, "stopped early%s: %lld columns were not found and are NaN, those found are perhaps not the smallest",
+                WHERE(t->early), (long long)t->missing);
     if (t->trivial)
         pe_warn(out,
                 "only trivial vectors: all %lld columns belong to eigenvalue 0%s; ask for more columns, or skip=all_zero",
@@ -777,7 +821,8 @@ static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *er
                                           .isolated = p->isolated,
                                           .tol = p->tol,
                                           .max_iter = p->max_iter,
-                                          .solver = (pe_solver)p->solver };
+                                          .solver = (pe_solver)p->solver,
+                                          .partial = p->allow_partial };
     o->count = (tally){ 0 };
     o->row = malloc((size_t)p->k * sizeof *o->row);
     posenc_status st = o->row ? PE_OK : pe_no_memory("memory", err);
@@ -796,6 +841,8 @@ static void end(void *copy, void *self)
     t->partial += o->count.partial;
     t->trivial += o->count.trivial;
     t->loose += o->count.loose;
+    t->early += o->count.early;
+    t->missing += o->count.missing;
     pe_spectra_fini(&o->spectra);
     free(o->row);
 }
@@ -813,7 +860,10 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     const pe_graph_task task = {
         .encode = encode, .spoil = spoil, .self = &o, .size = sizeof o, .begin = begin, .end = end
     };
-    posenc_status st = pe_each_graph(r, out, &task, ctx, err);
+    pe_grace grace;
+    o.behind = ctx;
+    pe_grace_init(&grace, ctx);
+    posenc_status st = pe_each_graph(r, out, &task, ((const laplacian *)r->params)->allow_partial ? &grace.ctx : ctx, err);
     if (!st)
         warn(r, &o.count, out);
     return st;

@@ -247,7 +247,8 @@ static posenc_status solve(cover *b, const svd *p, int64_t k, int64_t want, pose
     }
     const pe_component m = { .n = n, .ptr = ptr, .col = col, .weight = weight, .degree = degree, .diagonal = diagonal };
     if (!st)
-        st = pe_component_pairs(&m, want, pe_spectrum_extra(n), tol, p->max_iter, PE_SOLVER_AUTO, &b->pairs[k], ctx, err);
+        st = pe_component_pairs(&m, want, pe_spectrum_extra(n), tol, p->max_iter, PE_SOLVER_AUTO, false, &b->pairs[k], ctx,
+                                err);
     free(ptr);
     free(col);
     free(weight);
@@ -515,7 +516,7 @@ const posenc_encoding pe_svd = {
         "Hussain et al. 2022, Global self-attention as a replacement for graph convolution, arXiv:2108.03348; DGL svd_pe",
     .formula = "A = U S V^T, the m = min(k, n) largest: [ U sqrt(S) | V sqrt(S) | 0 ], 2k columns",
     .example = "k=3",
-    .revision = 1,
+    .revision = 2,
     .input = PE_GRAPH,
     PE_TABLE(svd, rows),
     .outputs = outputs,

@@ -54,11 +54,11 @@ typedef struct batch_run {
     const posenc_request *request;
     posenc_result *out;
     const pe_graph_task *task;
-    posenc_context *ctx;
+    posenc_context *ctx, quiet; /* quiet: of one graph of a batch */
     int32_t *status;
     const int64_t *chunk; /* (nchunks + 1) first graphs; NULL: one chunk of all */
     pthread_mutex_t lock; /* guards all below, and task->end */
-    int64_t done, failed, zero_edges;
+    int64_t done, failed, partial, zero_edges;
     named_fault fault[NAMED_FAULTS + 1]; /* the lowest, ascending; one place to sort in */
 } batch_run;
 
@@ -91,7 +91,7 @@ static posenc_status encode_one(batch_run *b, int64_t g, void *self, int64_t *ze
     posenc_error local = { 0 };
     pe_graph_job j = { .request = b->request,
                        .out = b->out,
-                       .ctx = b->ctx,
+                       .ctx = graph->batched && b->ctx ? &b->quiet : b->ctx,
                        .graph = g,
                        .first = graph->ptr[g],
                        .n = graph->ptr[g + 1] - graph->ptr[g],
@@ -100,7 +100,12 @@ static posenc_status encode_one(batch_run *b, int64_t g, void *self, int64_t *ze
     if (st)
         return st;
     st = b->task->encode(&j, self, graph->batched ? &local : err);
-    b->status[g] = st ? posenc_status_http(st) : 0;
+    b->status[g] = st ? posenc_status_http(st) : j.partial ? posenc_status_http(PE_DEADLINE) : 0;
+    if (!st && j.partial) {
+        pthread_mutex_lock(&b->lock);
+        b->partial++;
+        pthread_mutex_unlock(&b->lock);
+    }
     if (!st)
         *zero_edges += j.zero_edges;
     if (st && graph->batched && of_the_graph(st)) {
@@ -176,6 +181,9 @@ posenc_status pe_each_graph(const posenc_request *r, posenc_result *out, const p
                     .ctx = ctx,
                     .status = pe_tensor(out, "status")->data,
                     .lock = PTHREAD_MUTEX_INITIALIZER };
+    if (ctx)
+        b.quiet = *ctx;
+    b.quiet.progress = NULL;
     int64_t *chunk = NULL, nchunks = 1;
     if (r->graph->batched && !(chunk = cut(r->graph, &nchunks)))
         return pe_no_memory("memory", err);
@@ -185,6 +193,7 @@ posenc_status pe_each_graph(const posenc_request *r, posenc_result *out, const p
     pthread_mutex_destroy(&b.lock);
     if (st)
         return st;
+    out->partial = b.partial > 0;
     for (int64_t i = 0; i < b.failed && i < NAMED_FAULTS; i++)
         pe_warn(out, "graph %lld: %s", (long long)b.fault[i].graph, b.fault[i].text);
     if (b.failed)

@@ -36,7 +36,7 @@
     {                                                                                                              \
         "status", "[1] or [G]",                                                                                    \
             "0: ok; otherwise why this graph of a batch has no numbers, as an HTTP status (400: invalid, 422: no " \
-            "convergence)",                                                                                        \
+            "convergence); 504: not all of them (allow_partial)",                                                  \
             "int32"                                                                                                \
     }
 /* For `shape`: that output. */
@@ -45,10 +45,11 @@ posenc_status pe_status_output(const posenc_request *r, posenc_result *out, pose
 /* One graph, while it is encoded. */
 typedef struct pe_graph_job {
     const posenc_request *request;
-    posenc_result *out; /* its tensors; warnings are for after all graphs */
-    posenc_context *ctx;
+    posenc_result *out;      /* its tensors; warnings are for after all graphs */
+    posenc_context *ctx;     /* without progress in a batch: that is told by graphs */
     int64_t graph, first, n; /* its number, its first node, its nodes */
     int64_t zero_edges;      /* encode adds edges of weight 0 that were left out: there is a warning of them */
+    bool partial;            /* encode says that its numbers are not all: status says 504 */
     pe_pace pace;
 } pe_graph_job;
 

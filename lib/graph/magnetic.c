@@ -527,7 +527,7 @@ posenc_status pe_magnetic_solve(pe_magnetic *m, int64_t c, int64_t want, posenc_
         st = real ? real_matrix(m, c, &x) : embedding(m, c, &x);
     if (!st)
         st = pe_component_pairs(&x.m, real ? want : 2 * want, pe_spectrum_extra(x.m.n), m->o.tol, m->o.max_iter,
-                                PE_SOLVER_AUTO, &pairs, ctx, err);
+                                PE_SOLVER_AUTO, false, &pairs, ctx, err);
     matrix_fini(&x);
     if (st)
         return st;

@@ -302,7 +302,12 @@ posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_
     }
     if (!st && !s->pairs[c].count)
         st = pe_component_pairs(&part.m, want, pe_spectrum_extra(part.m.n), s->o.tol, s->o.max_iter, s->o.solver,
-                                &s->pairs[c], ctx, err);
+                                s->o.partial, &s->pairs[c], ctx, err);
+    if (st == PE_DEADLINE && s->o.partial) { /* before the solver began */
+        s->pairs[c].next = -INFINITY;
+        s->pairs[c].partial = true;
+        st = PE_OK;
+    }
     pe_part_fini(&part);
     return st;
 }

@@ -26,6 +26,7 @@ typedef struct pe_spectrum_options {
     double tol;       /* of residuals, as in pe_component_pairs */
     int64_t max_iter; /* 0: the default */
     pe_solver solver;
+    bool partial; /* as in pe_component_pairs */
 } pe_spectrum_options;
 
 typedef struct pe_spectrum {

@@ -2,186 +2,190 @@
 #include "core/params.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-posenc_status pe_search_init(pe_search *s, const pe_laplacian *lap, int64_t panels, pe_pace *pace, posenc_error *err)
+posenc_status pe_search_init(pe_search *s, const pe_laplacian *lap, int64_t most, pe_pace *pace, posenc_error *err)
 {
-    size_t m = (size_t)panels * PE_WIDTH;
-    *s = (pe_search){ .lap = lap, .pace = pace, .err = err, .n = lap->c->n, .panels = panels };
-    s->v = calloc((size_t)panels + 1, sizeof *s->v);
-    s->keep = calloc((size_t)panels + 1, sizeof *s->keep);
+    size_t m = (size_t)most;
+    *s = (pe_search){ .lap = lap, .pace = pace, .err = err, .n = lap->c->n, .most = most, .width = PE_WIDTH };
+    s->v = calloc(m + 2 * PE_MOST_WIDTH, sizeof *s->v);
     s->h = malloc(m * m * sizeof(double));
     s->s = malloc(m * m * sizeof(double));
     s->theta = calloc(m, sizeof(double));
-    if (!s->v || !s->keep || !s->h || !s->s || !s->theta)
+    if (!s->v || !s->h || !s->s || !s->theta)
         return pe_no_memory("memory", err);
     return PE_OK;
 }
 
+void pe_search_rest(pe_search *s)
+{
+    for (int64_t p = 0; s->v && p < s->most + 2 * PE_MOST_WIDTH; p++) {
+        free(s->v[p]);
+        s->v[p] = NULL;
+    }
+    s->warm = 0;
+}
+
 void pe_search_fini(pe_search *s)
 {
-    for (int64_t p = 0; s->lock && p * PE_WIDTH < s->room; p++)
+    for (int64_t p = 0; s->lock && p < s->nlock; p++)
         free(s->lock[p]);
-    for (int64_t p = 0; p <= s->panels; p++) {
-        if (s->v)
-            free(s->v[p]);
-        if (s->keep)
-            free(s->keep[p]);
-    }
+    pe_search_rest(s);
     free(s->lock);
     free(s->value);
     free(s->residual);
     free(s->v);
-    free(s->keep);
+    free(s->all);
     free(s->h);
     free(s->s);
     free(s->theta);
     free(s->c);
-    free(s->start);
+    free(s->part);
     *s = (pe_search){ 0 };
 }
 
-/* Room for `more` locked columns; the scratch for coefficients grows along. */
-static posenc_status reserve(pe_search *s, int64_t more)
+static posenc_status grow(void **p, size_t size, posenc_error *err)
 {
-    int64_t old = s->room, want = (s->nlock + more + PE_WIDTH - 1) / PE_WIDTH * PE_WIDTH;
-    if (want > old) {
-        int64_t grown = want > 2 * old ? want : 2 * old;
-        void *p;
-        if (!(p = realloc(s->value, (size_t)grown * sizeof(double))))
-            return pe_no_memory("memory", s->err);
-        s->value = p;
-        if (!(p = realloc(s->residual, (size_t)grown * sizeof(double))))
-            return pe_no_memory("memory", s->err);
-        s->residual = p;
-        if (!(p = realloc(s->lock, (size_t)(grown / PE_WIDTH) * sizeof *s->lock)))
-            return pe_no_memory("memory", s->err);
-        s->lock = p;
-        memset(s->lock + old / PE_WIDTH, 0, (size_t)((grown - old) / PE_WIDTH) * sizeof *s->lock);
-        s->room = grown;
-    }
-    int64_t rows = (s->room > s->panels * PE_WIDTH ? s->room : s->panels * PE_WIDTH) + PE_WIDTH;
-    double *c = realloc(s->c, (size_t)rows * PE_WIDTH * 2 * sizeof(double));
-    if (!c)
-        return pe_no_memory("memory", s->err);
-    s->c = c;
+    void *q = realloc(*p, size);
+    if (!q)
+        return pe_no_memory("memory", err);
+    *p = q;
     return PE_OK;
 }
 
-/* A zeroed panel for locked column `at`, if there is none yet. */
-static posenc_status lock_panel(pe_search *s, int64_t at)
+/* Room for `more` locked columns; scratch grows along. */
+static posenc_status reserve(pe_search *s, int64_t more)
 {
-    double **p = &s->lock[at / PE_WIDTH];
-    if (*p)
+    posenc_status st = PE_OK;
+    const int64_t old = s->room, want = s->nlock + more;
+    if (want <= old)
         return PE_OK;
-    if (!(*p = pe_panel_new(s->n)))
-        return pe_no_memory("memory", s->err);
-    return pe_panel_divide(s->n, *p, 0xff, 0, s->pace);
+    const size_t room = (size_t)(want > 2 * old ? want : 2 * old), all = room + (size_t)s->most + 2 * PE_MOST_WIDTH;
+    if ((st = grow((void **)&s->value, room * sizeof *s->value, s->err)) ||
+        (st = grow((void **)&s->residual, room * sizeof *s->residual, s->err)) ||
+        (st = grow((void **)&s->lock, room * sizeof *s->lock, s->err)) ||
+        (st = grow((void **)&s->all, all * sizeof *s->all, s->err)) ||
+        (st = grow((void **)&s->c, all * PE_MOST_WIDTH * sizeof *s->c, s->err)) ||
+        (st = grow((void **)&s->part, all * PE_MOST_WIDTH * sizeof *s->part, s->err)))
+        return st;
+    s->room = (int64_t)room;
+    return PE_OK;
 }
 
-/* Appends column `from` of panel x. */
-static posenc_status lock_column(pe_search *s, const double *x, int from, double value, double residual)
+/* Hands a column over. */
+static posenc_status lock_column(pe_search *s, double **x, double value, double residual)
 {
     posenc_status st = reserve(s, 1);
-    if (st || (st = lock_panel(s, s->nlock)))
+    if (st)
         return st;
-    double *to = s->lock[s->nlock / PE_WIDTH] + s->nlock % PE_WIDTH;
-    for (int64_t i = 0; i < s->n && !st; i++) {
-        to[i * PE_WIDTH] = x[i * PE_WIDTH + from];
-        st = pe_pace_add(s->pace, 8);
-    }
+    s->lock[s->nlock] = *x;
     s->value[s->nlock] = value;
     s->residual[s->nlock++] = residual;
-    return st;
+    *x = NULL;
+    return PE_OK;
 }
 
 static posenc_status lock_kernel(pe_search *s)
 {
     posenc_status st = reserve(s, 1);
     const double *kernel = s->lap->c->kernel;
-    if (st || !kernel || s->nlock > 0 || (st = lock_panel(s, 0)))
+    if (st || !kernel || s->nlock > 0)
         return st;
-    for (int64_t i = 0; i < s->n && !st; i++) {
-        s->lock[0][i * PE_WIDTH] = kernel[i];
-        st = pe_pace_add(s->pace, 8);
-    }
-    s->value[0] = s->residual[0] = 0;
-    s->nlock = s->skip = 1;
+    double *x = pe_column_new(s->n);
+    if (!x)
+        return pe_no_memory("memory", s->err);
+    if (!(st = pe_pace_copy(s->pace, x, kernel, (size_t)s->n * sizeof *x)) && !(st = lock_column(s, &x, 0, 0)))
+        s->skip = 1;
+    free(x);
     return st;
 }
 
-/* w -= (its part in the locked space and in the first m panels); adds the coefficients in the basis to c (8 m, 8). */
-static posenc_status project(pe_search *s, int64_t m, double *w, double *c)
+static posenc_status columns(pe_search *s, int64_t at, int64_t count)
 {
-    posenc_status st;
-    int64_t nl = (s->nlock + PE_WIDTH - 1) / PE_WIDTH;
-    double *part = s->c + (s->room > s->panels * PE_WIDTH ? s->room : s->panels * PE_WIDTH) * PE_WIDTH + 64;
-    if (nl > 0) {
-        if ((st = pe_panel_dots(s->n, s->lock, nl, w, part, s->pace)))
-            return st;
-        if ((st = pe_panel_subtract(s->n, s->lock, nl, part, w, s->pace)))
-            return st;
-    }
-    if (m == 0)
-        return PE_OK;
-    if ((st = pe_panel_dots(s->n, s->v, m, w, part, s->pace)))
-        return st;
-    if (c)
-        for (int64_t i = 0; i < m * 64; i++)
-            c[i] += part[i];
-    return pe_panel_subtract(s->n, s->v, m, part, w, s->pace);
+    for (int64_t i = at; i < at + count; i++)
+        if (!s->v[i] && !(s->v[i] = pe_column_new(s->n)))
+            return pe_no_memory("memory", s->err);
+    return PE_OK;
 }
 
-static void multiply(const double *a, const double *b, double *out) /* (8, 8) each */
+/* w -= (its part in `nl` locked columns from the first on and in v[from] .. v[m - 1]); what was taken in the basis is added
+ * to c (m, width), and its largest sum of squares by column to *most unless NULL. */
+static posenc_status project(pe_search *s, int64_t nl, int64_t from, int64_t m, double *const *w, double *c, double *taken)
 {
-    for (int i = 0; i < 8; i++)
-        for (int j = 0; j < 8; j++) {
+    posenc_status st;
+    const int64_t b = s->width, count = nl + m - from;
+    if (!count)
+        return PE_OK;
+    memcpy(s->all, s->lock, (size_t)nl * sizeof *s->all);
+    memcpy(s->all + nl, s->v + from, (size_t)(m - from) * sizeof *s->all);
+    if ((st = pe_columns_dots(s->n, s->all, count, w, b, s->part, s->pace, s->err)))
+        return st;
+    for (int64_t i = 0; c && i < (m - from) * b; i++)
+        c[from * b + i] += s->part[nl * b + i];
+    for (int64_t j = 0; taken && j < b; j++) {
+        taken[j] = 0;
+        for (int64_t i = 0; i < count; i++)
+            taken[j] += s->part[i * b + j] * s->part[i * b + j];
+    }
+    return pe_columns_subtract(s->n, s->all, count, s->part, w, b, s->pace, s->err);
+}
+
+static void multiply(int64_t b, const double *x, const double *y, double *out) /* (b, b) each */
+{
+    for (int64_t i = 0; i < b; i++)
+        for (int64_t j = 0; j < b; j++) {
             double sum = 0;
-            for (int k = 0; k < 8; k++)
-                sum += a[i * 8 + k] * b[k * 8 + j];
-            out[i * 8 + j] = sum;
+            for (int64_t k = 0; k < b; k++)
+                sum += x[i * b + k] * y[k * b + j];
+            out[i * b + j] = sum;
         }
 }
 
-/* Makes w orthonormal and orthogonal to the locked space and to the first m panels: w_in = w r + what was projected.
+/* Makes w orthonormal and orthogonal to the locked space and to the first m columns: w_in = w r + what was projected.
  * Columns of w that have nothing left (an invariant subspace) are replaced by fresh ones, with zero rows in r; where
  * the whole space is used up they stay zero. *alive: bit c when column c is not zero.
  *   floor   a column's norm below which it is rounding
- * Repeated until no column loses more than half of its length ("twice is enough", Parlett). */
-static posenc_status orthonormalize(pe_search *s, int64_t m, double *w, double floor, double *r, uint64_t seed,
-                                    unsigned *alive)
+ *   taken   (width) squares of what the last projection took from each column
+ * Repeated while a column has lost half of its length since it was last projected ("twice is enough", Parlett). */
+static posenc_status orthonormalize(pe_search *s, int64_t m, double *const *w, double floor, const double *taken, double *r,
+                                    uint64_t seed, unsigned *alive)
 {
     posenc_status st;
-    double floors[PE_WIDTH], step[64], product[64];
+    const int64_t b = s->width;
+    double floors[PE_MOST_WIDTH], step[PE_MOST_WIDTH * PE_MOST_WIDTH], product[PE_MOST_WIDTH * PE_MOST_WIDTH];
     unsigned gone = 0;
-    for (int c = 0; c < PE_WIDTH; c++)
+    for (int64_t c = 0; c < b; c++)
         floors[c] = floor;
-    for (int i = 0; i < 64; i++)
-        r[i] = i % 9 == 0;
+    for (int64_t i = 0; i < b * b; i++)
+        r[i] = i % (b + 1) == 0;
     for (int pass = 0; pass < 8; pass++) {
         unsigned dead;
         bool again = false;
-        if (pass > 0 && (st = project(s, m, w, NULL)))
+        if (pass > 0 && (st = project(s, s->nlock, 0, m, w, NULL, NULL)))
             return st;
-        if ((st = pe_panel_orthonormalize(s->n, w, floors, step, &dead, s->pace)))
+        if ((st = pe_columns_orthonormalize(s->n, w, b, floors, step, &dead, s->pace, s->err)))
             return st;
-        multiply(step, r, product);
-        memcpy(r, product, sizeof product);
-        for (int c = 0; c < PE_WIDTH; c++) {
+        multiply(b, step, r, product);
+        memcpy(r, product, (size_t)(b * b) * sizeof *r);
+        for (int64_t c = 0; c < b; c++) {
             if (gone >> c & 1)
                 continue;
+            double length = pass ? 1 : taken[c]; /* of the column before */
+            for (int64_t i = 0; i <= c && !pass; i++)
+                length += step[i * b + c] * step[i * b + c];
             if (dead >> c & 1) {
                 again = true;
                 if (pass > 0) { /* of unit length before: it lies in the space spanned */
                     gone |= 1u << c;
                     continue;
                 }
-                if ((st = pe_panel_random(s->n, w, 1u << c, seed + (uint64_t)c, s->pace)))
+                if ((st = pe_column_random(s->n, w[c], seed + (uint64_t)c, s->pace, s->err)))
                     return st;
-                if ((st = pe_panel_divide(s->n, w, 1u << c, sqrt((double)s->n / 3), s->pace)))
+                if ((st = pe_column_divide(s->n, w[c], sqrt((double)s->n / 3), s->pace, s->err)))
                     return st;
-            } else if (pass == 0 || step[c * 9] < 0.5) {
+            } else if (step[c * (b + 1)] < 0.5 * sqrt(length)) {
                 again = true;
             }
             floors[c] = 1e-8;
@@ -189,42 +193,43 @@ static posenc_status orthonormalize(pe_search *s, int64_t m, double *w, double f
         if (!again)
             break;
     }
-    *alive = 0xffu & ~gone;
+    *alive = ((1u << b) - 1) & ~gone;
     return PE_OK;
 }
 
-/* Ritz pairs of the first m panels into s->s (rows ascending, as pe_sym_dense leaves them) and s->theta (dominant
- * first); b (8 m): ||r z|| for each, z the last eight components of its vector. */
+/* Ritz pairs of the first m columns into s->s (rows ascending, as pe_sym_dense leaves them) and s->theta (dominant
+ * first); b (m): ||r z|| for each, z the last components of its vector. */
 static posenc_status ritz(pe_search *s, int64_t m, const double *r, double *b)
 {
-    int64_t size = m * PE_WIDTH, stride = s->panels * PE_WIDTH;
-    for (int64_t i = 0; i < size; i++)
-        memcpy(s->s + i * size, s->h + i * stride, (size_t)size * sizeof(double));
-    double *ascending = b; /* both are (8 m): theta is reversed before b is written */
-    posenc_status st = pe_sym_dense(size, s->s, ascending, s->pace->ctx, s->err);
+    const int64_t width = s->width;
+    for (int64_t i = 0; i < m; i++)
+        memcpy(s->s + i * m, s->h + i * s->most, (size_t)m * sizeof(double));
+    double *ascending = b; /* both are (m): theta is reversed before b is written */
+    posenc_status st = pe_sym_dense(m, s->s, ascending, s->pace->ctx, s->err);
     if (st)
         return st;
-    for (int64_t j = 0; j < size; j++)
-        s->theta[j] = ascending[size - 1 - j];
-    for (int64_t j = 0; j < size; j++) {
-        const double *z = s->s + (size - 1 - j) * size + size - PE_WIDTH;
+    for (int64_t j = 0; j < m; j++)
+        s->theta[j] = ascending[m - 1 - j];
+    for (int64_t j = 0; j < m; j++) {
+        const double *z = s->s + (m - 1 - j) * m + m - width;
         double square = 0;
-        for (int i = 0; i < PE_WIDTH; i++) {
+        for (int64_t i = 0; i < width; i++) {
             double sum = 0;
-            for (int k = 0; k < PE_WIDTH; k++)
-                sum += r[i * PE_WIDTH + k] * z[k];
+            for (int64_t k = 0; k < width; k++)
+                sum += r[i * width + k] * z[k];
             square += sum * sum;
         }
         b[j] = sqrt(square);
     }
-    s->ritz = size;
+    s->ritz = m;
+    s->spread = b[m - 1];
     return pe_pace_add(s->pace, PE_PACE_STEPS); /* pe_sym_dense has polled at a pace of its own */
 }
 
 /* Decides whether all wanted pairs have converged, and the one after them well enough to be called the next.
  *   *found   wanted pairs as far as can be seen; *next the value after them; *yes the decision
  * The pair after the wanted ones must be as exact as they are when it could still belong to them.
- * A cluster as large as a block probably has more members than a Krylov space of blocks can show: what lies beyond
+ * A cluster of eight probably has more members than a Krylov space of blocks can show: what lies beyond
  * it is left to later runs, so that clusters fill up from below. */
 static posenc_status settled(pe_search *s, const pe_operator *op, const pe_wish *wish, const double *b, double relative,
                              bool exhausted, int64_t *found, double *next, bool *yes)
@@ -256,168 +261,204 @@ static posenc_status settled(pe_search *s, const pe_operator *op, const pe_wish 
     if (*next == INFINITY || (j < wish->goal && !full))
         return PE_OK;
     double edge = j > 0 ? last : wish->bound;
-    bool near = j < wish->limit && *next - edge < 1e-5 * fabs(*next) + 2 * pe_cluster_gap(edge);
-    *yes = b[j] <= (near ? relative : 1e-7) * s->theta[j];
+    const bool near = j < wish->limit && *next - edge < 2 * pe_cluster_gap(edge);
+    /* far enough to be told apart, were it off by ten times its residual */
+    *yes = b[j] <= (near ? relative : 1e-3) * s->theta[j] && (near || op->value(op->self, s->theta[j] + 10 * b[j]) > edge);
     return PE_OK;
 }
 
-/* Ritz vectors q * 8 .. q * 8 + 7 (dominant first) of m panels into x; columns at `count` and beyond are zero. */
-static posenc_status ritz_panel(pe_search *s, int64_t m, int64_t q, int64_t count, double *x)
+/* Pairs that have converged, of those sought in this run and found before, and how far the others are off. */
+static void say_progress(const pe_search *s, const pe_wish *wish, const double *b)
 {
-    int64_t size = m * PE_WIDTH;
-    for (int64_t i = 0; i < size; i++)
-        for (int64_t c = 0; c < PE_WIDTH; c++) {
-            int64_t j = q * PE_WIDTH + c;
-            s->c[i * PE_WIDTH + c] = j < count ? s->s[(size - 1 - j) * size + i] : 0;
-        }
-    return pe_panel_combine(s->n, s->v, m, s->c, x, s->pace);
+    enum { LARGE = 1 << 13 }; /* rows: others are done before anybody reads it */
+    const posenc_context *ctx = s->pace->ctx;
+    if (!ctx || !ctx->progress || s->n < LARGE || wish->goal < 1)
+        return;
+    const int64_t before = s->nlock - s->skip, all = before + wish->goal;
+    int64_t good = 0;
+    double worst = 0;
+    for (int64_t j = 0; j < wish->goal && j < s->ritz; j++) {
+        const double off = b[j] / s->theta[j];
+        good += off <= wish->relative;
+        worst = off > worst ? off : worst;
+    }
+    char sentence[96];
+    snprintf(sentence, sizeof sentence, "%lld of %lld eigenvectors, largest relative residual %.1g",
+             (long long)(before + good), (long long)all, worst);
+    ctx->progress(ctx->user, (double)(before + good) / (double)all, sentence);
+}
+
+/* Ritz vectors from .. from + count - 1 (dominant first) of m columns into x. */
+static posenc_status ritz_vectors(pe_search *s, int64_t m, int64_t from, int64_t count, double *const *x)
+{
+    double *c = malloc((size_t)(m * count) * sizeof *c);
+    if (!c)
+        return pe_no_memory("memory", s->err);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < count; j++)
+            c[i * count + j] = s->s[(m - 1 - from - j) * m + i];
+    posenc_status st = pe_columns_combine(s->n, s->v, m, c, x, count, s->pace, s->err);
+    free(c);
+    return st;
 }
 
 /* Measures the `count` dominant Ritz pairs against L and locks those before the first that misses the tolerance.
  * Where theta spans many decades the last pairs carry the rounding of the first; with these locked, the next run
  * is free of it. *locked: how many; s->worst: the largest residual of all. */
-static posenc_status take(pe_search *s, int64_t m, int64_t count, double tolerance, int64_t *locked)
+static posenc_status take(pe_search *s, const pe_operator *op, int64_t m, int64_t count, double tolerance, int64_t *locked)
 {
     posenc_status st = PE_OK;
-    double values[PE_WIDTH], residuals[PE_WIDTH];
-    double *x = pe_panel_new(s->n), *z = pe_panel_new(s->n);
+    double values[PE_WIDTH], residuals[PE_WIDTH], *x[PE_WIDTH] = { NULL };
     bool good = true;
     s->worst = 0;
     *locked = 0;
-    if (!x || !z)
-        st = pe_no_memory("memory", s->err);
-    for (int64_t q = 0; q * PE_WIDTH < count && !st; q++) {
-        if ((st = ritz_panel(s, m, q, count, x)))
+    for (int64_t q = 0; q < count && !st; q += PE_WIDTH) {
+        const int64_t many = count - q < PE_WIDTH ? count - q : PE_WIDTH;
+        for (int64_t c = 0; c < many; c++)
+            if (!x[c] && !(x[c] = pe_column_new(s->n)))
+                st = pe_no_memory("memory", s->err);
+        if (st || (st = ritz_vectors(s, m, q, many, x)))
             break;
-        if ((st = pe_laplacian_measure(s->lap, x, z, values, residuals, s->pace)))
+        if ((st = pe_laplacian_measure(s->lap, many, x, values, residuals, s->pace, s->err)))
             break;
-        for (int c = 0; c < PE_WIDTH && q * PE_WIDTH + c < count && !st; c++) {
+        for (int64_t c = 0; c < many && !st; c++) {
             s->worst = residuals[c] > s->worst ? residuals[c] : s->worst;
-            good = good && residuals[c] <= tolerance;
-            if (good && !(st = lock_column(s, x, c, values[c], residuals[c])))
+            const double lambda = op->value(op->self, s->theta[q + c]);
+            s->strange = s->strange || !(fabs(values[c] - lambda) <= 1e-3 * fabs(lambda) + 1e-12 * s->lap->bound);
+            good = good && residuals[c] <= tolerance && !s->strange;
+            if (good && !(st = lock_column(s, &x[c], values[c], residuals[c])))
                 ++*locked;
         }
     }
-    free(x);
-    free(z);
+    for (int c = 0; c < PE_WIDTH; c++)
+        free(x[c]);
     return st;
 }
 
-/* Keeps `kept` panels of Ritz vectors, and the block that follows the basis behind them. */
+/* Keeps `kept` Ritz vectors, and the block that follows the basis behind them. */
 static posenc_status restart(pe_search *s, int64_t m, int64_t kept)
 {
-    posenc_status st = PE_OK;
-    int64_t stride = s->panels * PE_WIDTH;
-    for (int64_t q = 0; q < kept && !st; q++) {
-        if (!s->keep[q] && !(s->keep[q] = pe_panel_new(s->n)))
-            return pe_no_memory("memory", s->err);
-        st = ritz_panel(s, m, q, m * PE_WIDTH, s->keep[q]);
-    }
+    posenc_status st = ritz_vectors(s, m, 0, kept, s->v);
     if (st)
         return st;
-    for (int64_t q = 0; q < kept; q++) {
-        double *t = s->v[q];
-        s->v[q] = s->keep[q];
-        s->keep[q] = t;
+    for (int64_t c = 0; c < s->width; c++) {
+        double *following = s->v[m + c];
+        s->v[m + c] = s->v[kept + c];
+        s->v[kept + c] = following;
     }
-    double *following = s->v[m];
-    s->v[m] = s->v[kept];
-    s->v[kept] = following;
-    memset(s->h, 0, (size_t)(stride * stride) * sizeof(double));
-    for (int64_t j = 0; j < kept * PE_WIDTH; j++)
-        s->h[j * stride + j] = s->theta[j];
+    memset(s->h, 0, (size_t)(s->most * s->most) * sizeof(double));
+    for (int64_t j = 0; j < kept; j++)
+        s->h[j * s->most + j] = s->theta[j];
     s->restarts++;
     return st;
 }
 
-/* A start block for another run: the sum of the panels of the best Ritz vectors. */
+/* A start block for another run: the best Ritz vectors; where more are sought than a block has, sums of them. */
 static posenc_status leave_start(pe_search *s, int64_t m, int64_t count)
 {
-    posenc_status st = PE_OK;
-    int64_t size = m * PE_WIDTH;
-    if (!s->start && !(s->start = pe_panel_new(s->n)))
-        return pe_no_memory("memory", s->err);
-    memset(s->c, 0, (size_t)(size * PE_WIDTH) * sizeof(double));
-    for (int64_t j = 0; j < count && j < size; j++)
-        for (int64_t i = 0; i < size; i++)
-            s->c[i * PE_WIDTH + j % PE_WIDTH] += s->s[(size - 1 - j) * size + i];
-    st = pe_panel_combine(s->n, s->v, m, s->c, s->start, s->pace);
+    const int64_t b = s->width < PE_WIDTH ? PE_WIDTH : s->width;
+    posenc_status st = columns(s, 0, b);
+    double *c = calloc((size_t)(m * b), sizeof *c);
+    if (!st && !c)
+        st = pe_no_memory("memory", s->err);
+    for (int64_t j = 0; j < (count > b ? count : b) && j < m && !st; j++)
+        for (int64_t i = 0; i < m; i++)
+            c[i * b + j % b] += s->s[(m - 1 - j) * m + i];
+    if (!st)
+        st = pe_columns_combine(s->n, s->v, m, c, s->v, b, s->pace, s->err);
+    s->warm = st ? 0 : b;
+    free(c);
     return st;
+}
+
+/* Locks the first Ritz pairs of m columns as far as they have converged; s->found says how many. `r` is of the last whole
+ * step. Whoever says PE_DEADLINE says it once, so this is not stopped again. */
+static posenc_status salvage(pe_search *s, const pe_operator *op, const pe_wish *wish, int64_t m, const double *r, double *b)
+{
+    int64_t good = 0;
+    posenc_status st = ritz(s, m, r, b);
+    while (!st && good < m && good < wish->limit && b[good] <= wish->relative * s->theta[good] &&
+           op->value(op->self, s->theta[good]) < INFINITY)
+        good++;
+    return st ? st : take(s, op, m, good, wish->tolerance, &s->found);
 }
 
 static posenc_status first_block(pe_search *s, uint64_t seed, unsigned *alive)
 {
-    posenc_status st;
-    double r[64];
-    if (!s->v[0] && !(s->v[0] = pe_panel_new(s->n)))
-        return pe_no_memory("memory", s->err);
-    if (s->start) {
-        free(s->v[0]);
-        s->v[0] = s->start;
-        s->start = NULL;
-    } else if ((st = pe_panel_random(s->n, s->v[0], 0xff, seed, s->pace))) {
+    posenc_status st = columns(s, 0, s->width);
+    double r[PE_MOST_WIDTH * PE_MOST_WIDTH], taken[PE_MOST_WIDTH] = { 0 };
+    for (int64_t c = s->warm; c < s->width && !st; c++)
+        st = pe_column_random(s->n, s->v[c], seed + (uint64_t)c, s->pace, s->err);
+    s->warm = 0;
+    for (int twice = 0; twice < 2 && !st; twice++)
+        st = project(s, s->nlock, 0, 0, s->v, NULL, taken);
+    return st ? st : orthonormalize(s, 0, s->v, 1e-8, taken, r, seed + PE_MOST_WIDTH, alive);
+}
+
+/* One step: the block behind the first m columns joins the basis, and a new one, orthonormal, stands behind it.
+ * What the recurrence says is there is taken first, so that one projection on everything is left to do. */
+static posenc_status step(pe_search *s, const pe_operator *op, int64_t m, int64_t near, double *r, uint64_t seed,
+                          unsigned *alive)
+{
+    const int64_t b = s->width, size = m + b;
+    posenc_status st = columns(s, size, b);
+    double *const *w = s->v + size;
+    double reach = 0, taken[PE_MOST_WIDTH];
+    if (st || (st = op->apply(op->self, b, s->v + m, w, s->pace, s->err)))
         return st;
-    }
-    for (int twice = 0; twice < 2; twice++)
-        if ((st = project(s, 0, s->v[0], NULL)))
-            return st;
-    return orthonormalize(s, 0, s->v[0], 1e-8, r, seed + 8, alive);
+    s->products += op->products * b;
+    memset(s->c, 0, (size_t)(size * b) * sizeof *s->c);
+    if ((st = project(s, s->skip, near, size, w, s->c, NULL)) || (st = project(s, s->nlock, 0, size, w, s->c, taken)))
+        return st;
+    for (int64_t i = 0; i < size; i++)
+        for (int64_t c = 0; c < b; c++) {
+            double x = s->c[i * b + c];
+            const int64_t j = m + c;
+            if (i >= m) /* the diagonal block: symmetric up to rounding */
+                x = 0.5 * (x + s->c[j * b + i - m]);
+            s->h[i * s->most + j] = s->h[j * s->most + i] = x;
+        }
+    for (int64_t i = 0; i < size; i++)
+        reach = fabs(s->h[i * s->most + i]) > reach ? fabs(s->h[i * s->most + i]) : reach;
+    return orthonormalize(s, size, w, 1e-14 * reach, taken, r, seed, alive);
 }
 
 posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *wish, int64_t restarts)
 {
     posenc_status st = PE_OK;
-    int64_t stride = s->panels * PE_WIDTH, m = 0, check, done = 0, found = 0;
-    double relative = wish->relative, *b = NULL, r[64];
+    const int64_t width = s->width, most = s->most / width * width;
+    int64_t m = 0, check, done = 0, found = 0, near = 0;
+    double relative = wish->relative, *b = NULL, r[PE_MOST_WIDTH * PE_MOST_WIDTH], whole[PE_MOST_WIDTH * PE_MOST_WIDTH];
     unsigned alive = 0;
-    uint64_t seed = (uint64_t)s->nlock * 65536 + 16;
+    uint64_t seed = (uint64_t)s->nlock * 65536 + 2 * PE_MOST_WIDTH;
 
     s->found = s->seen = s->ritz = 0;
     s->next = INFINITY;
-    s->converged = false;
+    s->converged = s->strange = false;
     if ((st = lock_kernel(s)))
         goto done;
-    b = malloc((size_t)stride * sizeof(double));
+    b = malloc((size_t)s->most * sizeof(double));
     if (!b) {
         st = pe_no_memory("memory", s->err);
         goto done;
     }
-    memset(s->h, 0, (size_t)(stride * stride) * sizeof(double));
+    memset(s->h, 0, (size_t)(s->most * s->most) * sizeof(double));
     if ((st = first_block(s, seed, &alive)))
         goto done;
     if (!alive) { /* everything is locked */
         s->converged = true;
         goto done;
     }
-    check = (wish->goal + PE_WIDTH) / PE_WIDTH + 2;
+    check = (wish->goal + 1) * (width > 1 ? 1 : 2);
+    check = check > wish->goal + PE_WIDTH + 2 * width ? check : wish->goal + PE_WIDTH + 2 * width;
     for (;;) {
-        double *w = s->v[m + 1], reach = 0;
-        if (!w && !(w = s->v[m + 1] = pe_panel_new(s->n))) {
-            st = pe_no_memory("memory", s->err);
+        seed += 2 * PE_MOST_WIDTH;
+        if ((st = step(s, op, m, near, r, seed, &alive)))
             goto done;
-        }
-        if ((st = op->apply(op->self, s->v[m], w, s->pace)))
-            goto done;
-        s->products += op->products * PE_WIDTH;
-        memset(s->c, 0, (size_t)((m + 1) * 64) * sizeof(double));
-        for (int twice = 0; twice < 2; twice++)
-            if ((st = project(s, m + 1, w, s->c)))
-                goto done;
-        for (int64_t i = 0; i < (m + 1) * PE_WIDTH; i++)
-            for (int64_t c = 0; c < PE_WIDTH; c++) {
-                double x = s->c[i * PE_WIDTH + c];
-                int64_t j = m * PE_WIDTH + c;
-                if (i >= m * PE_WIDTH) /* the diagonal block: symmetric up to rounding */
-                    x = 0.5 * (x + s->c[j * PE_WIDTH + i - m * PE_WIDTH]);
-                s->h[i * stride + j] = s->h[j * stride + i] = x;
-            }
-        for (int64_t i = 0; i < (m + 1) * PE_WIDTH; i++)
-            reach = fabs(s->h[i * stride + i]) > reach ? fabs(s->h[i * stride + i]) : reach;
-        seed += 16;
-        if ((st = orthonormalize(s, m + 1, w, 1e-14 * reach, r, seed, &alive)))
-            goto done;
-        m++;
-        if (m < check && m < s->panels && alive)
+        near = m; /* of the next step: this block and the new one */
+        m += width;
+        memcpy(whole, r, sizeof whole);
+        if (m < check && m < most && alive)
             continue;
         if ((st = ritz(s, m, r, b)))
             goto done;
@@ -425,9 +466,10 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
         if ((st = settled(s, op, wish, b, relative, !alive, &found, &s->next, &good)))
             goto done;
         s->seen = found;
+        say_progress(s, wish, b);
         if (good) {
             int64_t locked = 0;
-            if ((st = take(s, m, found, wish->tolerance, &locked)))
+            if ((st = take(s, op, m, found, wish->tolerance, &locked)))
                 goto done;
             if (locked > 0 || found == 0) {
                 if (locked < found)
@@ -436,31 +478,40 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
                 s->converged = true;
                 break;
             }
-            relative = relative > 1e-15 ? relative * 1e-2 : 0;
+            relative = relative > 1e-15 && !s->strange ? relative * 1e-2 : 0;
         }
-        check = m + 1 + m / 8;
+        check = m + width + m / 16;
         if (!alive || relative < 1e-16)
             break;
-        if (m < s->panels)
+        if (m < most)
             continue;
         if (done++ >= restarts)
             break;
-        int64_t wanted = found > wish->goal ? found : wish->goal;
-        int64_t kept = (wanted + PE_WIDTH) / PE_WIDTH + 2, most = s->panels - 3;
-        if ((st = restart(s, m, kept < most ? kept : most)))
+        const int64_t wanted = found > wish->goal ? found : wish->goal, limit = (most - 3 * width) / width * width;
+        int64_t kept = (wanted + wanted / 2 + 2 * PE_WIDTH + width - 1) / width * width;
+        kept = kept < limit ? kept : limit;
+        const int64_t before = m;
+        m = 0; /* the basis is being replaced */
+        if ((st = restart(s, before, kept)))
             goto done;
-        m = kept < most ? kept : most;
-        check = m + 2;
+        m = kept;
+        near = 0;
+        check = m + 2 * width;
     }
     if (!s->converged) {
-        int64_t wanted = wish->goal > 0 ? wish->goal : 1;
+        const int64_t wanted = wish->goal > 0 ? wish->goal : 1;
         int64_t none;
-        if ((st = leave_start(s, m, wanted + PE_WIDTH)))
+        if (s->salvage && restarts > 0 && m > 0 && (st = salvage(s, op, wish, m, r, b)))
             goto done;
-        if (restarts > 0)
-            st = take(s, m, wanted < s->ritz ? wanted : s->ritz, -1, &none);
+        if (!s->salvage && restarts > 0 && (st = take(s, op, m, wanted < s->ritz ? wanted : s->ritz, -1, &none)))
+            goto done;
+        st = leave_start(s, m, wanted + PE_WIDTH);
     }
 done:
+    if (st == PE_DEADLINE && s->salvage && m > 0 && b) {
+        const posenc_status other = salvage(s, op, wish, m, whole, b);
+        st = other ? other : st;
+    }
     free(b);
     return st;
 }

@@ -1,4 +1,5 @@
 #include "laplacian.h"
+#include "core/parallel.h"
 #include "core/params.h"
 
 #include <float.h>
@@ -120,10 +121,41 @@ static int64_t batch(const pe_component *c, int64_t begin)
     return end;
 }
 
+typedef struct application {
+    const pe_laplacian *l;
+    posenc_context *ctx;
+    double alpha, shift, beta;
+    const double *x, *y;
+    double *z;
+} application;
+
+/* A task is 2^14 rows, so that rows of few arcs make one of about a millisecond. */
+static posenc_status apply_part(void *arg, int64_t part, posenc_error *err)
+{
+    const application *a = arg;
+    const pe_component *c = a->l->c;
+    const int64_t begin = part << 14, stop = c->n - begin < 1 << 14 ? c->n : begin + (1 << 14);
+    pe_pace pace = { .ctx = a->ctx, .left = PE_PACE_STEPS };
+    posenc_status st = posenc_poll(a->ctx);
+    (void)err;
+    for (int64_t i = begin; i < stop && !st;) {
+        int64_t end = batch(c, i);
+        end = end < stop ? end : stop;
+        apply_rows(a->l, i, end, a->alpha, a->shift, a->x, a->beta, a->y, a->z);
+        st = pe_pace_add(&pace, 8 * (c->ptr[end] - c->ptr[i] + end - i));
+        i = end;
+    }
+    return st;
+}
+
 posenc_status pe_laplacian_apply(const pe_laplacian *l, double alpha, double shift, const double *x, double beta,
                                  const double *y, double *z, pe_pace *pace)
 {
     posenc_status st = PE_OK;
+    if (l->c->n > 1 << 14) {
+        application a = { l, pace->ctx, alpha, shift, beta, x, y, z };
+        return pe_parallel(pace->ctx, (l->c->n + (1 << 14) - 1) >> 14, 0, apply_part, &a, NULL);
+    }
     for (int64_t i = 0; i < l->c->n && !st;) {
         int64_t end = batch(l->c, i);
         apply_rows(l, i, end, alpha, shift, x, beta, y, z);
@@ -133,63 +165,91 @@ posenc_status pe_laplacian_apply(const pe_laplacian *l, double alpha, double shi
     return st;
 }
 
-/* sum over edges of |w| (g_i x_i -+ g_j x_j)^2, the upper sign for positive weights, and over nodes of rest_i x_i^2;
- * added to q */
-PE_CLONES static void quotient_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x, double *q)
+/* sum over edges of |w| (g_i x_i -+ g_j x_j)^2, the upper sign for positive weights, and over nodes of rest_i x_i^2 */
+static double quotient_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x)
 {
     const pe_component *c = l->c;
-    const pe_lanes *from = (const pe_lanes *)x;
-    pe_lanes sum = { 0 };
+    double sum = 0;
     for (int64_t i = begin; i < end; i++) {
-        double gi = l->gauge ? l->gauge[i] : 1;
-        pe_lanes own = gi * from[i];
+        const double gi = l->gauge ? l->gauge[i] : 1, own = gi * x[i];
         if (l->rest)
-            sum += l->rest[i] * (from[i] * from[i]);
+            sum += l->rest[i] * (x[i] * x[i]);
         for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++) {
-            int64_t j = c->col[p];
+            const int64_t j = c->col[p];
             if (j <= i)
                 continue;
-            double w = c->weight ? c->weight[p] : 1, gj = l->gauge ? l->gauge[j] : 1;
-            pe_lanes d = own - copysign(gj, w) * from[j];
+            const double w = c->weight ? c->weight[p] : 1, gj = l->gauge ? l->gauge[j] : 1;
+            const double d = own - copysign(gj, w) * x[j];
             sum += fabs(w) * (d * d);
         }
     }
-    *(pe_loose_lanes *)q += sum;
+    return sum;
 }
 
-PE_CLONES static void residual_rows(int64_t begin, int64_t end, const double *x, const double *z, const double *value,
-                                    double *r)
+static double residual_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x, double value)
 {
-    const pe_lanes *from = (const pe_lanes *)x, *image = (const pe_lanes *)z;
-    pe_lanes v = *(const pe_loose_lanes *)value, sum = { 0 };
+    const pe_component *c = l->c;
+    double sum = 0;
     for (int64_t i = begin; i < end; i++) {
-        pe_lanes d = image[i] - v * from[i];
+        double s = l->diagonal[i] * x[i], t = 0;
+        int64_t p = c->ptr[i];
+        for (; p + 2 <= c->ptr[i + 1]; p += 2) {
+            s += l->entry[p] * x[c->col[p]];
+            t += l->entry[p + 1] * x[c->col[p + 1]];
+        }
+        if (p < c->ptr[i + 1])
+            s += l->entry[p] * x[c->col[p]];
+        const double d = s + t - value * x[i];
         sum += d * d;
     }
-    *(pe_loose_lanes *)r += sum;
+    return sum;
 }
 
-posenc_status pe_laplacian_measure(const pe_laplacian *l, const double *x, double *z, double values[PE_WIDTH],
-                                   double residuals[PE_WIDTH], pe_pace *pace)
+enum { PART = 1 << 12 }; /* rows of a task */
+
+typedef struct measurement {
+    const pe_laplacian *l;
+    posenc_context *ctx;
+    double *const *x, *values; /* values NULL: of the quotient */
+    int64_t count;
+    double *part; /* (parts, count) */
+} measurement;
+
+static posenc_status measure_part(void *arg, int64_t part, posenc_error *err)
 {
-    posenc_status st = PE_OK;
-    for (int j = 0; j < PE_WIDTH; j++)
-        values[j] = residuals[j] = 0;
-    for (int64_t i = 0; i < l->c->n && !st;) {
-        int64_t end = batch(l->c, i);
-        quotient_rows(l, i, end, x, values);
-        st = pe_pace_add(pace, 8 * (l->c->ptr[end] - l->c->ptr[i] + end - i));
-        i = end;
+    const measurement *m = arg;
+    const int64_t n = m->l->c->n, begin = part * PART, end = n - begin < PART ? n : begin + PART;
+    const int64_t work = 3 * (m->l->c->ptr[end] - m->l->c->ptr[begin]) + 8 * (end - begin);
+    pe_pace pace = { .ctx = m->ctx, .left = PE_PACE_STEPS };
+    posenc_status st = n > PART ? posenc_poll(m->ctx) : PE_OK;
+    (void)err;
+    for (int64_t j = 0; j < m->count && !st; j++) {
+        m->part[part * m->count + j] = m->values ? residual_rows(m->l, begin, end, m->x[j], m->values[j])
+                                                 : quotient_rows(m->l, begin, end, m->x[j]);
+        st = pe_pace_add(&pace, work);
     }
-    if (!st)
-        st = pe_laplacian_apply(l, 1, 0, x, 0, NULL, z, pace);
-    for (int64_t i = 0; i < l->c->n && !st;) {
-        int64_t end = batch(l->c, i);
-        residual_rows(i, end, x, z, values, residuals);
-        st = pe_pace_add(pace, 8 * (end - i));
-        i = end;
-    }
-    for (int j = 0; j < PE_WIDTH; j++)
-        residuals[j] = sqrt(residuals[j]);
     return st;
+}
+
+posenc_status pe_laplacian_measure(const pe_laplacian *l, int64_t count, double *const *x, double *values, double *residuals,
+                                   pe_pace *pace, posenc_error *err)
+{
+    const int64_t parts = (l->c->n + PART - 1) / PART;
+    measurement m = { .l = l, .ctx = pace->ctx, .x = x, .count = count };
+    posenc_status st = PE_OK;
+    if (!(m.part = malloc((size_t)(parts * count + 1) * sizeof *m.part)))
+        return pe_no_memory("memory", err);
+    for (int turn = 0; turn < 2 && !st; turn++) {
+        double *to = turn ? residuals : values;
+        m.values = turn ? values : NULL;
+        st = pe_parallel(pace->ctx, parts, 0, measure_part, &m, err);
+        for (int64_t j = 0; j < count && !st; j++) {
+            double sum = 0;
+            for (int64_t q = 0; q < parts; q++)
+                sum += m.part[q * count + j];
+            to[j] = turn ? sqrt(sum) : sum;
+        }
+    }
+    free(m.part);
+    return st ? st : pe_pace_add(pace, l->c->n < PART ? count * 20 * l->c->n : 0);
 }

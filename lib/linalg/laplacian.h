@@ -24,9 +24,9 @@ void pe_laplacian_fini(pe_laplacian *l);
 posenc_status pe_laplacian_apply(const pe_laplacian *l, double alpha, double shift, const double *x, double beta,
                                  const double *y, double *z, pe_pace *pace);
 
-/* Rayleigh quotients and residuals of the unit columns of x; z is scratch (n, 8).
+/* Rayleigh quotients and residuals of `count` unit vectors x, each (n).
  * The quotient is a sum of squares over edges, so that even a tiny eigenvalue has small relative error. */
-posenc_status pe_laplacian_measure(const pe_laplacian *l, const double *x, double *z, double values[PE_WIDTH],
-                                   double residuals[PE_WIDTH], pe_pace *pace);
+posenc_status pe_laplacian_measure(const pe_laplacian *l, int64_t count, double *const *x, double *values, double *residuals,
+                                   pe_pace *pace, posenc_error *err);
 
 #endif

@@ -183,67 +183,121 @@ done:
     return st;
 }
 
+/* Dense blocks pay where columns are long: there are that many products for each entry. */
+bool pe_ldl_fills_up(const pe_ldl *f) { return f->products > 24 * f->entries; }
+
 posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err)
 {
     posenc_status st = analyze(f, pace, err);
     if (st)
         return st;
     size_t entries = (size_t)f->ptr[f->n] + 1;
-    f->row = malloc(entries * sizeof(int32_t));
+    if (pe_ldl_fills_up(f)) {
+        for (int64_t k = 0; k < f->n; k++)
+            f->end[k] = f->ptr[k + 1] - f->ptr[k];
+        if ((st = pe_supernodes_init(&f->blocks, f->lap->c, f->order, f->place, f->parent, f->end, pace, err)))
+            return st;
+        entries = (size_t)f->blocks.panel[f->blocks.count] + 16;
+        free(f->ptr);
+        free(f->end);
+        f->ptr = f->end = NULL;
+    } else {
+        f->row = malloc(entries * sizeof(int32_t));
+    }
+    const uint64_t limit = pace->ctx ? pace->ctx->memory_limit : 0, need = 8 * (uint64_t)entries;
+    if (limit && need > limit)
+        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph",
+                           posenc_text("%llu bytes of factor", (unsigned long long)need).s,
+                           "at most %llu bytes (setting memory), or solver=chebyshev", (unsigned long long)limit);
+    const size_t scratch = (size_t)(f->n + f->blocks.tallest + PE_WIDTH);
+    f->held = entries;
     f->entry = malloc(entries * sizeof(double));
     f->pivot = malloc((size_t)f->n * sizeof(double));
-    f->scratch = pe_panel_new(f->n);
-    if (!f->row || !f->entry || !f->pivot || !f->scratch)
+    f->scratch = pe_panel_new((int64_t)scratch);
+    if ((!f->row && !f->blocks.count) || !f->entry || !f->pivot || !f->scratch)
         return pe_no_memory("memory", err);
+    if (f->blocks.count)
+        return pe_supernodes_factor(&f->blocks, f->lap, f->order, f->place, 0, DBL_EPSILON, f->entry, f->pivot, pace, err);
     return factor(f, f->rows, 0, DBL_EPSILON, f->entry, f->pivot, pace, err);
 }
 
-PE_CLONES static void forward(const pe_ldl *f, int64_t begin, int64_t end)
-{
-    pe_lanes *s = (pe_lanes *)f->scratch;
-    for (int64_t k = begin; k < end; k++) {
-        pe_lanes x = s[k];
-        for (int64_t q = f->ptr[k]; q < f->end[k]; q++)
-            s[f->row[q]] -= f->entry[q] * x;
+/* Substitution with `width` right sides, rows of scratch. The bodies are the same but for what a row is. */
+#define SUBSTITUTE(name, row_type)                                                     \
+    PE_CLONES static void forward_##name(const pe_ldl *f, int64_t begin, int64_t end)  \
+    {                                                                                  \
+        row_type *s = (row_type *)f->scratch;                                          \
+        for (int64_t k = begin; k < end; k++) {                                        \
+            row_type x = s[k];                                                         \
+            for (int64_t q = f->ptr[k]; q < f->end[k]; q++)                            \
+                s[f->row[q]] -= f->entry[q] * x;                                       \
+        }                                                                              \
+    }                                                                                  \
+    PE_CLONES static void backward_##name(const pe_ldl *f, int64_t begin, int64_t end) \
+    {                                                                                  \
+        row_type *s = (row_type *)f->scratch;                                          \
+        for (int64_t k = end - 1; k >= begin; k--) {                                   \
+            row_type x = s[k] / f->pivot[k], y = ZERO_##name;                          \
+            int64_t q = f->ptr[k], last = f->end[k];                                   \
+            for (; q + 2 <= last; q += 2) {                                            \
+                x -= f->entry[q] * s[f->row[q]];                                       \
+                y += f->entry[q + 1] * s[f->row[q + 1]];                               \
+            }                                                                          \
+            if (q < last)                                                              \
+                x -= f->entry[q] * s[f->row[q]];                                       \
+            s[k] = x - y;                                                              \
+        }                                                                              \
     }
-}
 
-PE_CLONES static void backward(const pe_ldl *f, int64_t begin, int64_t end)
-{
-    pe_lanes *s = (pe_lanes *)f->scratch;
-    for (int64_t k = end - 1; k >= begin; k--) {
-        pe_lanes x = s[k] / f->pivot[k], y = { 0 };
-        int64_t q = f->ptr[k], last = f->end[k];
-        for (; q + 2 <= last; q += 2) {
-            x -= f->entry[q] * s[f->row[q]];
-            y += f->entry[q + 1] * s[f->row[q + 1]];
-        }
-        if (q < last)
-            x -= f->entry[q] * s[f->row[q]];
-        s[k] = x - y;
+typedef double pair __attribute__((vector_size(16), may_alias));
+typedef double four __attribute__((vector_size(32), may_alias));
+#define ZERO_1 0
+#define ZERO_2 \
+    {          \
+        0      \
     }
-}
+#define ZERO_4 ZERO_2
+#define ZERO_8 ZERO_2
+SUBSTITUTE(1, double)
+SUBSTITUTE(2, pair)
+SUBSTITUTE(4, four)
+SUBSTITUTE(8, pe_lanes)
 
-posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace)
+static posenc_status substitute(pe_ldl *f, int64_t width, pe_pace *pace)
 {
+    static const struct {
+        void (*forward)(const pe_ldl *f, int64_t begin, int64_t end),
+            (*backward)(const pe_ldl *f, int64_t begin, int64_t end);
+    } by[] = { { forward_1, backward_1 }, { forward_2, backward_2 }, { forward_4, backward_4 }, { forward_8, backward_8 } };
     enum { STEP = 1 << 15 }; /* entries and rows between two looks at the pace */
+    const int which = width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : 3;
     posenc_status st = PE_OK;
-    for (int64_t k = 0; k < f->rows && !st; k++) {
-        memcpy(f->scratch + k * PE_WIDTH, x + (int64_t)f->order[k] * PE_WIDTH, PE_WIDTH * sizeof(double));
-        st = pe_pace_add(pace, 16);
-    }
+    if (f->blocks.count)
+        return pe_supernodes_solve(&f->blocks, f->entry, f->pivot, f->rows, width, f->scratch, f->scratch + f->n * PE_WIDTH,
+                                   pace);
     for (int64_t k = 0, end = 0; k < f->rows && !st; k = end) {
         while (end < f->rows && f->ptr[end] - f->ptr[k] + end - k < STEP)
             end++;
-        forward(f, k, end);
+        by[which].forward(f, k, end);
         st = pe_pace_add(pace, 5 * (f->ptr[end] - f->ptr[k] + end - k));
     }
     for (int64_t k = f->rows, end = k; end > 0 && !st; end = k) {
         while (k > 0 && f->ptr[end] - f->ptr[k] + end - k < STEP)
             k--;
-        backward(f, k, end);
+        by[which].backward(f, k, end);
         st = pe_pace_add(pace, 5 * (f->ptr[end] - f->ptr[k] + end - k));
     }
+    return st;
+}
+
+posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    for (int64_t k = 0; k < f->rows && !st; k++) {
+        memcpy(f->scratch + k * PE_WIDTH, x + (int64_t)f->order[k] * PE_WIDTH, PE_WIDTH * sizeof(double));
+        st = pe_pace_add(pace, 16);
+    }
+    if (!st)
+        st = substitute(f, PE_WIDTH, pace);
     for (int64_t k = 0; k < f->rows && !st; k++) {
         memcpy(y + (int64_t)f->order[k] * PE_WIDTH, f->scratch + k * PE_WIDTH, PE_WIDTH * sizeof(double));
         st = pe_pace_add(pace, 16);
@@ -253,20 +307,47 @@ posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace)
     return st;
 }
 
+posenc_status pe_ldl_solve_columns(pe_ldl *f, int64_t width, double *const *x, double *const *y, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    for (int64_t at = 0, many; at < width && !st; at += many) {
+        const int64_t left = width - at;
+        many = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        for (int64_t k = 0; k < f->rows && !st; k++) {
+            for (int64_t c = 0; c < many; c++)
+                f->scratch[k * many + c] = x[at + c][f->order[k]];
+            st = pe_pace_add(pace, 4 + 2 * many);
+        }
+        if (!st)
+            st = substitute(f, many, pace);
+        for (int64_t k = 0; k < f->rows && !st; k++) {
+            for (int64_t c = 0; c < many; c++)
+                y[at + c][f->order[k]] = f->scratch[k * many + c];
+            st = pe_pace_add(pace, 4 + 2 * many);
+        }
+        for (int64_t c = 0; c < many && f->rows < f->n; c++)
+            y[at + c][f->order[f->rows]] = 0;
+    }
+    return st;
+}
+
 posenc_status pe_ldl_count_below(pe_ldl *f, double sigma, int64_t *count, pe_pace *pace, posenc_error *err)
 {
     posenc_status st = PE_OK;
-    double *entry = malloc(((size_t)f->ptr[f->n] + 1) * sizeof(double));
-    double *pivot = malloc((size_t)f->n * sizeof(double));
-    int64_t *end = malloc((size_t)f->n * sizeof(int64_t)), *held = f->end;
-    if (!entry || !pivot || !end) {
+    double *entry = malloc(f->held * sizeof(double)), *pivot = malloc((size_t)f->n * sizeof(double));
+    int64_t *end = f->blocks.count ? NULL : malloc((size_t)f->n * sizeof(int64_t)), *held = f->end;
+    if (!entry || !pivot || (!end && !f->blocks.count)) {
         st = pe_no_memory("memory", err);
         goto done;
     }
-    /* the pattern is shared: the full factor writes the same rows, and those of the ground behind them */
-    f->end = end;
-    st = factor(f, f->n, sigma, 0, entry, pivot, pace, err);
-    f->end = held;
+    if (f->blocks.count) {
+        st = pe_supernodes_factor(&f->blocks, f->lap, f->order, f->place, sigma, 0, entry, pivot, pace, err);
+    } else {
+        /* the pattern is shared: the full factor writes the same rows, and those of the ground behind them */
+        f->end = end;
+        st = factor(f, f->n, sigma, 0, entry, pivot, pace, err);
+        f->end = held;
+    }
     if (st)
         goto done;
     *count = 0;
@@ -296,6 +377,7 @@ void pe_ldl_fini(pe_ldl *f)
     free(f->entry);
     free(f->pivot);
     free(f->scratch);
+    pe_supernodes_fini(&f->blocks);
     *f = (pe_ldl){ 0 };
 }
 

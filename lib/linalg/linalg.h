@@ -1,13 +1,12 @@
 /* linalg.h - eigenpairs of symmetric matrices, computed the same way on every machine.
  *
- * Pure functions: no globals, no threads; any number may run at once. Loops poll the context about every
- * 5 ms, but for one call: libamd's ordering of a large component cannot be interrupted (solver=chebyshev does without).
- * It takes, thread CPU time as measured by tests/bench/bench_polls.c:
- *   grid of 20,000 nodes                              5 to 7 ms
- *   complete graph of 1,500                           15 to 20 ms
- *   random, 20,000 nodes, 100,000 edges               70 to 100 ms
- *   4-regular, 100,000 nodes                          170 to 215 ms
- *   random, 100,000 nodes, 500,000 edges              900 ms
+ * Pure functions: no globals; any number may run at once, and share the threads of their context. Loops poll the context
+ * about every 5 ms, but for one call: libamd's ordering of a large component cannot be interrupted (solver=chebyshev does
+ * without, and auto where the component has no narrow place). It takes, thread CPU time:
+ *   grid of 20,000 nodes                                    5 to 7 ms
+ *   random, 20,000 nodes, 100,000 edges                     70 to 100 ms
+ *   grid of 1,000,000 nodes                                 400 ms
+ *   triangulation with 1,000,000 nodes, 1,350,000 edges     1,200 ms
  * Only IEEE operations of fixed order (no BLAS, no libm beyond sqrt, fma, fabs):
  * the same input gives the same bits with every compiler, CPU and thread count.
  * Memory is malloc'ed inside and freed before return; results are handed over as said below. */
@@ -42,6 +41,7 @@ typedef struct pe_pairs {
     double *residuals;  /* (count): ||L v - lambda v||_2 of the unit vector */
     double next;        /* the eigenvalue after the last pair, or INFINITY when all are held */
     int64_t iterations; /* operator applications */
+    bool partial;       /* stopped by its deadline: fewer than were wanted, and not surely the smallest; next is not known */
     void *memory;       /* of panels, values and residuals in one */
 } pe_pairs;
 
@@ -60,9 +60,11 @@ static inline double pe_cluster_gap(double lambda) { return 1e-10 * (lambda > 1 
  * next - values[count - 1] may lie within a cluster (the caller says so to the user).
  * Residuals are at most tol * scale, scale = 2 for sym and the largest 2 * degree for none; otherwise
  * PE_NO_CONVERGENCE with the largest residual and the iterations in the error.
- * max_iter bounds the restarts (0: the default). On success the caller owns `out` (pe_pairs_fini). */
+ * max_iter bounds the restarts (0: the default).
+ * `partial`: where ctx says PE_DEADLINE, or the restarts do not suffice, what has converged is the answer. On success the
+ * caller owns `out` (pe_pairs_fini). */
 posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t max_extra, double tol, int64_t max_iter,
-                                 pe_solver solver, pe_pairs *out, posenc_context *ctx, posenc_error *err);
+                                 pe_solver solver, bool partial, pe_pairs *out, posenc_context *ctx, posenc_error *err);
 
 /* Bytes that pe_component_pairs may hold at once, from sizes alone (the shift-invert factor is counted
  * by its symbolic fill and refused when over ctx's memory budget). */

@@ -138,7 +138,8 @@ posenc_status pe_pivot_choose(pe_remainder *s, pe_pivot *out, posenc_error *err)
         if ((st = pe_pace_add(pace, 4)))
             return st;
     }
-    if (!alike)
+    /* where the blur is wider than the band of candidates, who is one is chance, and colours would not help */
+    if (!alike && !(narrow && margin > 1e-6 * max))
         st = choose_by_colour(s, low, out, err);
     out->decided = out->decided && !narrow;
     return st;

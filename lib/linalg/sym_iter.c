@@ -1,3 +1,4 @@
+#include "core/exact.h"
 #include "core/params.h"
 #include "linalg.h"
 
@@ -18,15 +19,18 @@ enum {
     COUNT_COST = 128  /* inertia is the proof while factoring takes fewer products per entry of L */
 };
 
+static const double SINGLE_ENOUGH = 3e-7; /* tol from which products may be of float32 */
+
 /* One call of pe_component_pairs. */
 typedef struct job {
     const pe_component *c;
     pe_laplacian lap;
     int64_t want, total; /* pairs wanted; pairs there are */
     int64_t most;        /* pairs that may be returned */
-    int64_t panels;
-    int64_t restarts; /* left */
+    int64_t panels;      /* eight columns of the basis each */
+    int64_t restarts;    /* left */
     double tolerance, relative;
+    bool partial, dense_too; /* dense_too: the dense solver is tried where this does not converge */
     pe_pace pace;
     posenc_context *ctx;
     posenc_error *err;
@@ -52,12 +56,12 @@ static uint64_t dense_bytes(int64_t n, int64_t arcs)
     return 16 * (uint64_t)n * (uint64_t)n + 256 * (uint64_t)n + laplacian_bytes(n, arcs);
 }
 
-/* The basis, the panels kept at a restart, four of scratch, the locked pairs and the answer. */
+/* The basis and the block behind it, the filter's panels and its copy of L, the pairs found and a block on their way. The
+ * answer is made when the basis is gone. */
 static uint64_t search_bytes(int64_t n, int64_t arcs, int64_t want, int64_t panels)
 {
-    uint64_t m = (uint64_t)panels * PE_WIDTH, held = (uint64_t)panels + (uint64_t)panels / 2 + 5;
-    return 64 * (uint64_t)n * held + 16 * (uint64_t)n * ((uint64_t)want + 2 * PE_WIDTH) + 16 * m * m +
-           laplacian_bytes(n, arcs);
+    const uint64_t m = (uint64_t)panels * PE_WIDTH, columns = m + 2 * PE_MOST_WIDTH + (uint64_t)want + 2 * PE_WIDTH;
+    return 8 * (uint64_t)n * columns + 4 * 64 * (uint64_t)n + 4 * (uint64_t)arcs + 16 * m * m + laplacian_bytes(n, arcs);
 }
 
 uint64_t pe_component_bytes(int64_t n, int64_t arcs, int64_t want)
@@ -93,9 +97,10 @@ static int64_t cut(const job *j, const double *v, int64_t have, bool *capped)
 static posenc_status allocate(const job *j, int64_t count, pe_pairs *out)
 {
     *out = (pe_pairs){ .n = j->c->n, .count = count, .next = INFINITY };
-    out->values = malloc((size_t)count * sizeof(double));
-    out->residuals = malloc((size_t)count * sizeof(double));
-    out->vectors = malloc((size_t)count * (size_t)j->c->n * sizeof(double));
+    const size_t some = count ? (size_t)count : 1;
+    out->values = malloc(some * sizeof(double));
+    out->residuals = malloc(some * sizeof(double));
+    out->vectors = malloc(some * (size_t)j->c->n * sizeof(double));
     return out->values && out->residuals && out->vectors ? PE_OK : pe_no_memory("memory", j->err);
 }
 
@@ -174,33 +179,20 @@ static posenc_status refine(job *j, int64_t count, double *a, double *values, do
     posenc_status st = PE_OK;
     const double *kernel = j->c->kernel;
     int64_t n = j->c->n;
-    double *x = pe_panel_new(n), *z = pe_panel_new(n), v[PE_WIDTH], r[PE_WIDTH];
-    if (!x || !z)
-        st = pe_no_memory("memory", j->err);
-    for (int64_t q = 0; q < count && !st; q += PE_WIDTH) {
-        for (int64_t c = 0; c < PE_WIDTH; c++) {
-            double *row = a + (q + c) * n, sum = 0, square = 0;
-            bool used = q + c < count;
-            for (int64_t i = 0; used && kernel && i < n; i++)
-                sum += kernel[i] * row[i];
-            for (int64_t i = 0; used && i < n; i++) {
-                row[i] -= kernel ? sum * kernel[i] : 0;
-                square += row[i] * row[i];
-            }
-            double length = sqrt(square);
-            for (int64_t i = 0; i < n; i++)
-                x[i * PE_WIDTH + c] = used ? row[i] /= length : 0;
+    for (int64_t q = 0; q < count && !st; q++) {
+        double *row = a + q * n, sum = 0, square = 0;
+        for (int64_t i = 0; kernel && i < n; i++)
+            sum += kernel[i] * row[i];
+        for (int64_t i = 0; i < n; i++) {
+            row[i] -= kernel ? sum * kernel[i] : 0;
+            square += row[i] * row[i];
         }
-        if ((st = pe_laplacian_measure(&j->lap, x, z, v, r, &j->pace)))
-            break;
-        for (int64_t c = 0; c < PE_WIDTH && q + c < count; c++) {
-            values[q + c] = v[c];
-            residuals[q + c] = r[c];
-        }
-        st = pe_pace_add(&j->pace, 64 * n);
+        double length = sqrt(square);
+        for (int64_t i = 0; i < n; i++)
+            row[i] /= length;
+        if (!(st = pe_laplacian_measure(&j->lap, 1, &row, &values[q], &residuals[q], &j->pace, j->err)))
+            st = pe_pace_add(&j->pace, 8 * n);
     }
-    free(x);
-    free(z);
     return st;
 }
 
@@ -254,7 +246,11 @@ done:
 
 /* ---- iterative ----------------------------------------------------------------------------------------------- */
 
-static posenc_status invert(void *self, const double *x, double *y, pe_pace *pace) { return pe_ldl_solve(self, x, y, pace); }
+static posenc_status invert(void *self, int64_t width, double *const *x, double *const *y, pe_pace *pace, posenc_error *err)
+{
+    (void)err;
+    return pe_ldl_solve_columns(self, width, x, y, pace);
+}
 
 static double inverse_value(const void *self, double theta)
 {
@@ -262,16 +258,46 @@ static double inverse_value(const void *self, double theta)
     return theta > 0.5 / f->lap->bound ? 1 / theta : INFINITY;
 }
 
+/* Vectors a step. One needs the fewest products; two share the reading of a factor that is larger than the caches, and show
+ * eigenvalues that symmetry makes double. */
+static int64_t inverse_width(const pe_ldl *f) { return pe_ldl_fills_up(f) ? 2 : 1; }
+
 static int64_t within(int64_t i, int64_t n) { return i < n ? i : n - 1; }
 
-/* Ritz values of plain block Lanczos are upper bounds of the eigenvalues: from them the filter's edge. */
+/* The polynomial, or the line where the spectrum has no low end to speak of. */
+static void set_filter(pe_filter *f, double first, double last, double low)
+{
+    if (low <= 0.6 * f->high) {
+        pe_filter_set(f, first, last, low);
+    } else {
+        f->high = f->lap->bound;
+        pe_filter_plain(f);
+    }
+}
+
+/* The filter's edges from the Ritz values of the last run, which are upper bounds of the eigenvalues. */
+static void move_filter(pe_search *s, pe_filter *f, const pe_operator *op, int64_t sought)
+{
+    const double first = op->value(f, s->theta[0]), last = op->value(f, s->theta[within(sought - 1, s->ritz)]);
+    const double beyond = op->value(f, s->theta[within(sought + BEYOND, s->ritz)]);
+    set_filter(f, first, last, beyond == INFINITY ? 1.5 * f->low : beyond);
+}
+
+/* Plain block Lanczos shows both ends of the spectrum. The largest eigenvalue is no further from the largest Ritz value than
+ * its residual, but by a coincidence that a run with such a filter would notice. */
 static posenc_status place_filter(pe_search *s, pe_filter *f, const pe_wish *wish)
 {
     pe_filter_plain(f);
     pe_operator op = pe_filter_operator(f);
     posenc_status st = pe_search_run(s, &op, wish, 0);
-    if (!st && !s->converged)
-        pe_filter_set(f, 1.1 * op.value(f, s->theta[within(wish->goal + BEYOND, s->ritz)]));
+    if (st || s->converged)
+        return st;
+    const double highest = op.value(f, s->theta[s->ritz - 1]), off = 2 * f->high * s->spread, full = f->high;
+    const double last = op.value(f, s->theta[within(wish->goal - 1, s->ritz)]);
+    const double beyond = op.value(f, s->theta[within(wish->goal + BEYOND, s->ritz)]);
+    const double first = op.value(f, s->theta[0]);
+    f->high = pe_min(full, highest + off + 0.005 * full);
+    set_filter(f, first, last, beyond);
     return st;
 }
 
@@ -280,11 +306,15 @@ static posenc_status place_filter(pe_search *s, pe_filter *f, const pe_wish *wis
 static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_wish *wish)
 {
     posenc_status st;
+    /* float32 for products: their rounding is far below what is asked for */
+    if ((st = pe_filter_single(f, j->relative >= SINGLE_ENOUGH, j->err)))
+        return st;
+    s->width = f->single ? PE_MOST_WIDTH : PE_WIDTH;
     if (wish->goal > 0) {
         if ((st = place_filter(s, f, wish)) || s->converged)
             return st;
     }
-    for (int64_t restarts = 0;; restarts = restarts ? 2 * restarts : 2) {
+    for (int64_t restarts = 0;; restarts = restarts ? 2 * restarts : 1) {
         if (f->degree == PE_MOST_DEGREE)
             return posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "chebyshev",
                                "shift_invert: eigenvalues near %.3g of at most %.3g need too large a polynomial", f->low,
@@ -300,14 +330,15 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
         j->restarts -= s->restarts - before + 1;
         if (j->restarts <= 0)
             return PE_OK;
+        if (s->strange) {
+            if (f->high < f->lap->bound)
+                f->high = f->lap->bound;
+            else if ((st = pe_filter_single(f, false, j->err)))
+                return st;
+        }
         if (f->degree == 1 || s->converged)
             continue;
-        int64_t sought = s->seen > wish->goal ? s->seen : wish->goal;
-        double edge = op.value(f, s->theta[within(sought + BEYOND, s->ritz)]);
-        if (edge < 0.7 * f->low)
-            pe_filter_set(f, 1.1 * edge);
-        else if (s->next == INFINITY)
-            pe_filter_set(f, 1.5 * f->low);
+        move_filter(s, f, &op, s->seen > wish->goal ? s->seen : wish->goal);
     }
 }
 
@@ -319,6 +350,7 @@ static posenc_status run(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, c
     } else {
         pe_operator op = { .self = ldl, .apply = invert, .value = inverse_value, .products = 1 };
         int64_t before = s->restarts;
+        s->width = inverse_width(ldl);
         st = pe_search_run(s, &op, wish, j->restarts);
         j->restarts -= s->restarts - before;
     }
@@ -336,7 +368,7 @@ static posenc_status prove(job *j, pe_ldl *ldl, const double *v, int64_t count, 
     *proven = false;
     if (!(next - last >= pe_cluster_gap(last)) || next == INFINITY)
         return PE_OK;
-    double sigma = next - 5e-7 * fabs(next);
+    double sigma = next - pe_max(5e-7 * fabs(next), 0.01 * (next - last));
     for (int attempt = 0; attempt < 2; attempt++) {
         int64_t below = -1;
         if (attempt > 0 || sigma < (last + next) / 2)
@@ -350,30 +382,78 @@ static posenc_status prove(job *j, pe_ldl *ldl, const double *v, int64_t count, 
     return st;
 }
 
+/* Whether one run shows all that there is: a vector that it missed would have to be orthogonal to each of the random vectors
+ * of the block it began with. A block shows as many copies of an eigenvalue as it is wide. */
+static bool wide_enough(const pe_search *s, const double *v, int64_t count)
+{
+    int64_t members = 1, most = 1;
+    for (int64_t i = 1; i < count; i++) {
+        members = v[i] - v[i - 1] < pe_cluster_gap(v[i - 1]) ? members + 1 : 1;
+        most = members > most ? members : most;
+    }
+    return s->width >= PE_WIDTH && most < s->width;
+}
+
+/* Whether a run that failed leaves an answer: what is locked. */
+static bool settle_for_less(job *j, pe_search *s, posenc_status st)
+{
+    if (!j->partial || (st != PE_DEADLINE && (st != PE_NO_CONVERGENCE || j->dense_too)))
+        return false;
+    if (j->err)
+        *j->err = (posenc_error){ 0 };
+    s->converged = false;
+    return true;
+}
+
+/* The `count` smallest of the locked pairs. */
+static posenc_status hand_over(job *j, pe_search *s, int64_t count, double next, pe_pairs *out)
+{
+    const int64_t n = j->c->n, have = s->nlock - s->skip;
+    pe_search_rest(s);
+    posenc_status st = allocate(j, count, out);
+    int64_t *order = malloc(((size_t)have * 2 + 1) * sizeof *order);
+    if (!st && !order)
+        st = pe_no_memory("memory", j->err);
+    if (!st)
+        sort(have, s->value + s->skip, order, order + have);
+    for (int64_t i = 0; i < count && !st; i++) {
+        const int64_t k = s->skip + order[i];
+        out->values[i] = s->value[k];
+        out->residuals[i] = s->residual[k];
+        st = pe_pace_copy(&j->pace, out->vectors + i * n, s->lock[k], (size_t)n * sizeof(double));
+    }
+    free(order);
+    out->next = count && !(next > out->values[count - 1]) ? out->values[count - 1] : next;
+    out->iterations = s->products;
+    return st;
+}
+
 /* Runs until `want` pairs are locked and nothing below the cut can be missing; then the answer. */
 static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, pe_pairs *out)
 {
     posenc_status st = PE_OK;
     int64_t *order = NULL, count = 0;
     double *v = NULL, next = INFINITY;
+    int64_t runs = 0;
     bool counted = filter || ldl->products > COUNT_COST * (ldl->entries + (double)j->c->n);
 
     for (;;) {
         int64_t have = s->nlock - s->skip;
         pe_wish wish = { .tolerance = j->tolerance, .relative = j->relative, .bound = -INFINITY };
         if (have < j->want) {
-            int64_t left = j->want - have, all = s->panels / 2 * PE_WIDTH;
+            int64_t left = j->want - have, all = s->most / PE_WIDTH / 2 * PE_WIDTH;
             wish.goal = left < MOST_AT_ONCE ? left : MOST_AT_ONCE;
             wish.goal = wish.goal < all ? wish.goal : all;
             wish.limit = j->most - have < all ? j->most - have : all;
             if ((st = run(j, s, ldl, filter, &wish)))
-                goto done;
+                goto stopped;
             if (s->found == 0) {
                 st = posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "", "a matrix with %lld eigenpairs",
                                  (long long)j->want);
                 goto done;
             }
             next = s->next;
+            runs++;
             continue;
         }
         free(order);
@@ -395,37 +475,29 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
             break;
         if (!counted && !capped) {
             if ((st = prove(j, ldl, v, count, next, &proven)))
-                goto done;
+                goto stopped;
             counted = true;
         }
-        if (proven)
+        if (proven || (filter && runs == 1 && !capped && next > last && wide_enough(s, v, count)))
             break;
-        int64_t all = (s->panels - 3) * PE_WIDTH, room = j->most - count + PE_WIDTH;
+        int64_t all = (s->most / PE_WIDTH - 3) * PE_WIDTH, room = j->most - count + PE_WIDTH;
         wish.bound = capped ? last - 2 * pe_cluster_gap(last) : last + pe_cluster_gap(last);
         wish.limit = capped || room > all ? all : room;
         if ((st = run(j, s, ldl, filter, &wish)))
-            goto done;
+            goto stopped;
         next = s->next;
         if (s->found == 0) {
             next = next < after ? next : after;
             break;
         }
     }
-    if ((st = allocate(j, count, out)))
-        goto done;
-    int64_t n = j->c->n;
-    for (int64_t i = 0; i < count && !st; i++) {
-        int64_t k = s->skip + order[i];
-        const double *x = s->lock[k / PE_WIDTH] + k % PE_WIDTH;
-        out->values[i] = s->value[k];
-        out->residuals[i] = s->residual[k];
-        for (int64_t r = 0; r < n && !st; r++) {
-            out->vectors[i * n + r] = x[r * PE_WIDTH];
-            st = pe_pace_add(&j->pace, 8);
-        }
+    st = hand_over(j, s, count, next, out);
+stopped:
+    if (st && settle_for_less(j, s, st)) {
+        const int64_t have = s->nlock - s->skip;
+        st = hand_over(j, s, have < j->want ? have : j->want, -INFINITY, out);
+        out->partial = true;
     }
-    out->next = next > out->values[count - 1] ? next : out->values[count - 1];
-    out->iterations = s->products;
 done:
     free(order);
     free(v);
@@ -434,51 +506,92 @@ done:
 
 /* ---- the choice ---------------------------------------------------------------------------------------------- */
 
-/* Ordering a large graph with hubs takes long and ends in a dense factor. */
-static posenc_status hopeless(job *j, bool *yes)
+/* Breadth-first search from `start`: nodes of the widest level; the last node reached.
+ *   seen, queue   (n) scratch */
+static posenc_status widest_level(job *j, int64_t start, bool *seen, int32_t *queue, int64_t *widest, int64_t *last)
 {
     const pe_component *c = j->c;
-    int64_t arcs = c->ptr[c->n], limit = 10 * (arcs / c->n);
     posenc_status st = PE_OK;
-    *yes = false;
-    for (int64_t i = 0; i < c->n && !*yes && !st && c->n > 30000 && arcs > 8 * c->n; i++) {
-        *yes = c->ptr[i + 1] - c->ptr[i] > limit;
-        st = pe_pace_add(&j->pace, 2);
+    int64_t head = 0, tail = 0;
+    *widest = 0;
+    memset(seen, 0, (size_t)c->n * sizeof *seen);
+    queue[tail++] = (int32_t)start;
+    seen[start] = true;
+    while (head < tail && !st) {
+        const int64_t end = tail;
+        *widest = end - head > *widest ? end - head : *widest;
+        for (; head < end && !st; head++) {
+            const int64_t u = queue[head];
+            for (int64_t p = c->ptr[u]; p < c->ptr[u + 1]; p++)
+                if (!seen[c->col[p]]) {
+                    seen[c->col[p]] = true;
+                    queue[tail++] = c->col[p];
+                }
+            st = pe_pace_add(&j->pace, 4 * (c->ptr[u + 1] - c->ptr[u]) + 4);
+        }
     }
+    *last = queue[tail - 1];
     return st;
 }
 
-/* Steps of a run, and nanoseconds of what a step takes beside the orthogonalisation, which both solvers share. */
-static double steps(int64_t want) { return 12 + (double)want / 4; }
-
-static double inversion_ns(const job *j, const pe_ldl *f)
+/* Ordering a large graph that has no narrow place takes long, cannot be interrupted, and ends in a dense factor. Levels of a
+ * breadth-first search cut a graph in two: where even the widest levels are narrow, so are good separators; a quarter of a
+ * wide one is taken for what the best of them leaves. */
+static posenc_status hopeless(job *j, bool *yes)
 {
-    return 1.5 * f->products + steps(j->want) * (6 * f->entries + 40 * (double)j->c->n);
+    const pe_component *c = j->c;
+    posenc_status st = PE_OK;
+    int64_t start = 0, narrow = c->n;
+    *yes = false;
+    if (c->n <= 30000)
+        return PE_OK;
+    bool *seen = malloc((size_t)c->n * sizeof *seen);
+    int32_t *queue = malloc((size_t)c->n * sizeof *queue);
+    if (!seen || !queue)
+        st = pe_no_memory("memory", j->err);
+    for (int turn = 0; turn < 3 && !st; turn++) {
+        int64_t widest;
+        st = widest_level(j, start, seen, queue, &widest, &start);
+        narrow = widest < narrow ? widest : narrow;
+    }
+    free(seen);
+    free(queue);
+    const double dense = (double)narrow / 4;
+    *yes = dense * dense * dense / 3 > 5e10;
+    return st;
 }
 
-static double filter_ns(const job *j, const pe_filter *f)
+/* Nanoseconds of a run, beside the orthogonalisation, which both solvers share. */
+static double inversion_ns(const job *j, const pe_ldl *f)
 {
-    return 2 * steps(j->want) * (double)f->degree * (3 * (double)j->c->ptr[j->c->n] + 8 * (double)j->c->n);
+    const double vectors = 24 + 2 * (double)j->want;
+    return (pe_ldl_fills_up(f) ? 0.4 : 1.5) * f->products + vectors * (2.5 * f->entries + 10 * (double)j->c->n);
+}
+
+static double filter_ns(const job *j, double degree)
+{
+    const double blocks = 12 + (double)j->want / 4;
+    return 2 * blocks * degree * (3 * (double)j->c->ptr[j->c->n] + 8 * (double)j->c->n);
 }
 
 /* The choice between a costly factor and the filter, whose cost hangs on the spectrum: the filter's edge is refined
  * as long as it looks cheaper. What is found on the way stays found. */
 static posenc_status compare(job *j, pe_search *s, const pe_ldl *ldl, pe_filter *f, bool *inverting)
 {
-    int64_t goal = j->want < MOST_AT_ONCE ? j->want : MOST_AT_ONCE, all = s->panels / 2 * PE_WIDTH;
+    int64_t goal = j->want < MOST_AT_ONCE ? j->want : MOST_AT_ONCE, all = s->most / PE_WIDTH / 2 * PE_WIDTH;
     goal = goal < all ? goal : all;
     pe_wish wish = { .goal = goal, .limit = goal, .bound = -INFINITY, .tolerance = j->tolerance, .relative = j->relative };
     posenc_status st = place_filter(s, f, &wish);
-    while (!st && !s->converged && filter_ns(j, f) < inversion_ns(j, ldl)) {
+    while (!st && !s->converged && filter_ns(j, (double)f->degree) < inversion_ns(j, ldl)) {
         pe_operator op = pe_filter_operator(f);
         if ((st = pe_search_run(s, &op, &wish, 0)) || s->converged)
             break;
-        double edge = op.value(f, s->theta[within(goal + BEYOND, s->ritz)]);
-        if (edge > 0.7 * f->low)
+        const double before = f->low;
+        move_filter(s, f, &op, goal);
+        if (f->low > 0.7 * before)
             break;
-        pe_filter_set(f, 1.1 * edge);
     }
-    *inverting = filter_ns(j, f) >= inversion_ns(j, ldl);
+    *inverting = filter_ns(j, (double)f->degree) >= inversion_ns(j, ldl);
     return st;
 }
 
@@ -526,9 +639,9 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
             inverting = false;
         }
     }
-    if ((st = pe_search_init(&s, &j->lap, j->panels, &j->pace, j->err)))
+    if ((st = pe_search_init(&s, &j->lap, j->panels * PE_WIDTH, &j->pace, j->err)))
         goto done;
-    if (!inverting || (solver == PE_SOLVER_AUTO && inversion_ns(j, &ldl) > 2e8 + 4 * probe_ns(j))) {
+    if (!inverting || (solver == PE_SOLVER_AUTO && inversion_ns(j, &ldl) > 2e8 + 4 * probe_ns(j) + filter_ns(j, 12))) {
         if ((st = pe_filter_init(&filter, &j->lap, j->err)))
             goto done;
     }
@@ -540,6 +653,7 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
         pe_ldl_fini(&ldl);
     else if ((st = pe_ldl_factor(&ldl, &j->pace, j->err)))
         goto done;
+    s.salvage = j->partial;
     st = search(j, &s, inverting ? &ldl : NULL, inverting ? NULL : &filter, out);
 done:
     pe_search_fini(&s);
@@ -549,7 +663,7 @@ done:
 }
 
 posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t max_extra, double tol, int64_t max_iter,
-                                 pe_solver solver, pe_pairs *out, posenc_context *ctx, posenc_error *err)
+                                 pe_solver solver, bool partial, pe_pairs *out, posenc_context *ctx, posenc_error *err)
 {
     posenc_status st = PE_OK;
     job j = { .c = c, .ctx = ctx, .err = err, .pace = { .ctx = ctx, .left = PE_PACE_STEPS } };
@@ -560,17 +674,17 @@ posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t ma
     j.most = max_extra < 0 ? j.want : j.total - j.want < max_extra ? j.total : j.want + max_extra;
     j.panels = basis_panels(j.want);
     j.restarts = max_iter > 0 ? max_iter : RESTARTS;
-    if ((st = posenc_poll(ctx)))
-        return st;
-    if ((st = pe_laplacian_init(&j.lap, c, &j.pace, err)))
-        return st;
+    if ((st = posenc_poll(ctx)) || (st = pe_laplacian_init(&j.lap, c, &j.pace, err)))
+        goto done;
     j.tolerance = tol * j.lap.scale;
-    j.relative = tol * 1e-2 > 1e-14 ? tol * 1e-2 : 1e-14;
+    j.relative = tol;
+    j.partial = partial;
     const bool dense_too = solver == PE_SOLVER_AUTO && c->n <= FALL_BACK && fits(&j, dense_bytes(c->n, c->ptr[c->n]));
     if (solver == PE_SOLVER_DENSE || is_dense(c->n, j.want)) {
         st = solve_dense(&j, out);
     } else {
         posenc_error first = { 0 };
+        j.dense_too = dense_too;
         if (dense_too)
             j.err = &first;
         st = solve_iterative(&j, solver, out);
@@ -583,7 +697,15 @@ posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t ma
             *err = first;
         }
     }
+done:
     pe_laplacian_fini(&j.lap);
+    if (st == PE_DEADLINE && partial) { /* before there was anything to find */
+        pe_pairs_fini(out);
+        if (!(st = allocate(&j, 0, out))) {
+            out->next = -INFINITY;
+            out->partial = true;
+        }
+    }
     if (st)
         pe_pairs_fini(out);
     return st;

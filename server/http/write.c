@@ -301,8 +301,10 @@ static void put_result(reply *a, pe_exchange *x, const char *digest, const posen
     const char *media = posenc_format_media(x->asked.format);
     header(a, "Content-Type", x->asked.format == PE_csv ? "text/csv; charset=utf-8" : media);
     snprintf(text, sizeof text, "%s%s", x->gzip ? "W/" : "", x->etag);
-    header(a, "ETag", text);
-    snprintf(text, sizeof text, "%s%s", x->asked.pinned ? immutable : fresh, sized ? ", no-transform" : "");
+    if (!shape->partial) /* another time it may be more */
+        header(a, "ETag", text);
+    snprintf(text, sizeof text, "%s%s", shape->partial ? "no-store" : x->asked.pinned ? immutable : fresh,
+             sized ? ", no-transform" : "");
     header(a, "Cache-Control", text);
     header(a, "Vary", "Accept-Encoding");
     if (word)
@@ -312,9 +314,10 @@ static void put_result(reply *a, pe_exchange *x, const char *digest, const posen
                                        : "posenc; fwd=miss; collapsed");
     header(a, "Posenc-Digest", digest);
     put_timing(a, x);
-    put_location(a, x, digest);
+    if (!shape->partial)
+        put_location(a, x, digest);
     put_tensor(a, &x->asked, shape);
-    if (sized)
+    if (sized && !shape->partial)
         header(a, "Accept-Ranges", "bytes");
     if (x->made && !x->gzip)
         header(a, "Repr-Digest", x->made->repr_digest);
@@ -400,7 +403,8 @@ static reply from_pieces(pe_exchange *x, uint64_t first, uint64_t n)
 
 static enum MHD_Result answer_compressed(pe_exchange *x)
 {
-    remember_size(x);
+    if (!x->entry->result.partial)
+        remember_size(x);
     reply a = from_buffer(x->compressed, x->compressed_size, MHD_RESPMEM_MUST_FREE);
     if (a.r)
         x->compressed = NULL;

@@ -230,7 +230,7 @@ static pe_pairs solve(const pe_component *c, int64_t want, int64_t extra, pe_sol
 {
     pe_pairs p;
     posenc_error err = { 0 };
-    posenc_status st = pe_component_pairs(c, want, extra, 1e-10, 0, solver, &p, NULL, &err);
+    posenc_status st = pe_component_pairs(c, want, extra, 1e-10, 0, solver, false, &p, NULL, &err);
     ck_assert_msg(st == PE_OK, "status %d: %s", (int)st, err.fault[0].allowed);
     return p;
 }
@@ -568,7 +568,7 @@ START_TEST(cancelled)
             countdown c = { after, after % 2 ? PE_CANCELLED : PE_DEADLINE };
             posenc_context ctx = { .stop = stop, .user = &c };
             pe_pairs p;
-            st = pe_component_pairs(&g.c, 8, 8, 1e-10, 0, (pe_solver)solver, &p, &ctx, NULL);
+            st = pe_component_pairs(&g.c, 8, 8, 1e-10, 0, (pe_solver)solver, false, &p, &ctx, NULL);
             ck_assert(st == PE_OK || st == c.with);
             if (st)
                 ck_assert(!p.values && !p.vectors && p.count == 0);
@@ -586,7 +586,7 @@ START_TEST(limits)
         posenc_context ctx = { .memory_limit = 100000 };
         posenc_error err = { 0 };
         pe_pairs p;
-        ck_assert_int_eq(pe_component_pairs(&g.c, 8, 8, 1e-10, 0, (pe_solver)solver, &p, &ctx, &err), PE_LIMIT);
+        ck_assert_int_eq(pe_component_pairs(&g.c, 8, 8, 1e-10, 0, (pe_solver)solver, false, &p, &ctx, &err), PE_LIMIT);
         ck_assert_str_eq(err.fault[0].reason, "LIMIT_EXCEEDED");
         ck_assert_str_eq(err.fault[0].field, "graph");
         ck_assert_ptr_nonnull(strstr(err.fault[0].allowed, "memory"));
@@ -594,7 +594,7 @@ START_TEST(limits)
     ck_assert_uint_gt(pe_component_bytes(g.c.n, g.c.ptr[g.c.n], 8), 100000);
     posenc_error err = { 0 };
     pe_pairs p;
-    posenc_status st = pe_component_pairs(&g.c, 40, 8, 1e-18, 2, PE_SOLVER_SHIFT_INVERT, &p, NULL, &err);
+    posenc_status st = pe_component_pairs(&g.c, 40, 8, 1e-18, 2, PE_SOLVER_SHIFT_INVERT, false, &p, NULL, &err);
     ck_assert_int_eq(st, PE_NO_CONVERGENCE);
     ck_assert_str_eq(err.fault[0].reason, "NO_CONVERGENCE");
     graph_free(&g);
