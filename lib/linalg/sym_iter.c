@@ -423,9 +423,13 @@ static posenc_status hand_over(job *j, pe_search *s, int64_t count, double next,
         st = pe_pace_copy(&j->pace, out->vectors + i * n, s->lock[k], (size_t)n * sizeof(double));
     }
     free(order);
+    if (st) {
+        pe_pairs_fini(out);
+        return st;
+    }
     out->next = count && !(next > out->values[count - 1]) ? out->values[count - 1] : next;
     out->iterations = s->products;
-    return st;
+    return PE_OK;
 }
 
 /* Runs until `want` pairs are locked and nothing below the cut can be missing; then the answer. */

@@ -221,7 +221,7 @@ START_TEST(words)
     free(text);
     pe_request_unref(q);
     text = pe_service_capabilities(service);
-    ck_assert_ptr_nonnull(strstr(text, "\"sinusoidal\":2"));
+    ck_assert_ptr_nonnull(strstr(text, "\"sinusoidal\":3"));
     free(text);
     text = pe_service_metrics_text(service);
     ck_assert_ptr_nonnull(strstr(text, "posenc_cache_size_bytes{tier=\"memory\"} 0"));
