@@ -703,6 +703,19 @@ static void write_summary(const laplacian *p, const answer *o, const columns *c,
     }
 }
 
+/* Columns of rw are those of sym, scaled: where degrees are far apart that magnifies what rounding left. */
+static posenc_status hold_to_tolerance(const laplacian *p, const columns *c, posenc_error *err)
+{
+    const double most = 2 * pe_max(p->tol, 1e-10);
+    for (int64_t i = 0; i < c->count && p->normalization == PE_LAPLACIAN_RW; i++)
+        if (c->residual[i] > most)
+            return posenc_fail(
+                err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "normalization", "rw",
+                "sym: degrees too far apart leave a residual of %.3g in an eigenvector of rw, of at most %.3g",
+                c->residual[i], most);
+    return PE_OK;
+}
+
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
     answer *o = self;
@@ -738,7 +751,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         goto done;
     }
     for (int64_t i = 0; i < nc; i += step) {
-        if ((st = select_columns(p, &s, &w, i, i + step, &c, ctx, &grace, err)))
+        if ((st = select_columns(p, &s, &w, i, i + step, &c, ctx, &grace, err)) || (st = hold_to_tolerance(p, &c, err)))
             goto done;
         if ((st = write_rows(p, o, &c, s.node + s.begin[i], c.n, &s.pace)))
             goto done;
