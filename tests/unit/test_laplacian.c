@@ -700,7 +700,7 @@ START_TEST(one_bad_graph)
         ck_assert_double_eq(get(&a, "eigenvectors", 6 + i), 5);
         ck_assert_double_eq(get(&a, "eigenvectors", i), get(&a, "eigenvectors", 12 + i));
     }
-    ck_assert(warned(&a, "graph 1: 0 or more; or allow_negative=true"));
+    ck_assert(warned(&a, "graph 1: graph.edge_weight: 0 or more; or allow_negative=true"));
     ck_assert(warned(&a, "no numbers for 1 of 3 graphs"));
     posenc_answer_fini(&a);
     free(g);
