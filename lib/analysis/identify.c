@@ -384,19 +384,21 @@ static posenc_status look(pe_search *s, double tolerance)
 
 /* ---- order ---- */
 
-/* Of matches within noise of the best, the one of the shortest request; and so on. Of n elements the noise is known to
- * about 1 / sqrt(2 n) of itself. */
+/* A match without any difference comes first, though noise would allow a shorter request. Then, of matches within noise of
+ * the best, the one of the shortest request; and so on. Of n elements the noise is known to about 1 / sqrt(2 n) of itself.
+ */
 static void order(pe_search *s)
 {
-    const double noise = 1 + 2 / sqrt((double)posenc_tensor_count(s->table));
+    const bool coarse = s->dtype == PE_float16 || s->dtype == PE_bfloat16;
+    const double noise = 1 + 2 / sqrt((double)posenc_tensor_count(s->table)), rounding = s->grain / (coarse ? 8 : 16);
     for (size_t i = 0; i < s->nfound; i++) {
         double best = INFINITY;
         for (size_t k = i; k < s->nfound; k++)
             best = pe_min(best, s->found[k].rms);
+        const double most = best > 0 ? noise * best + rounding : 0;
         size_t first = s->nfound;
         for (size_t k = i; k < s->nfound; k++)
-            if (s->found[k].rms <= noise * best + s->grain / 16 &&
-                (first == s->nfound || strlen(s->found[k].query) < strlen(s->found[first].query)))
+            if (s->found[k].rms <= most && (first == s->nfound || strlen(s->found[k].query) < strlen(s->found[first].query)))
                 first = k;
         const posenc_match m = s->found[first];
         memmove(&s->found[i + 1], &s->found[i], (first - i) * sizeof m);

@@ -285,6 +285,24 @@ static void emit(void *user, pe_guess *w)
     }
 }
 
+/* Whether some rows are waves of these frequencies, but for noise and rounding. */
+static bool gives(void *user, const double *w)
+{
+    enum { ROWS = 24 };
+    const rotary *q = user;
+    const double most = 6 * q->noise + 1.5 * q->s->grain + 1e-6 * q->s->scale;
+    const size_t n = q->rows < ROWS ? q->rows : ROWS;
+    for (size_t i = q->n; i-- > 0;) /* scalings differ in slow pairs */
+        for (size_t k = n; k-- > 0;) {
+            const size_t r = k * (q->rows - 1) / (n > 1 ? n - 1 : 1);
+            double c, s;
+            pe_cis(w[i] * q->t[r], &c, &s);
+            if (fabs(q->x[i * q->rows + r] - q->amplitude * (q->sine ? s : c)) > most)
+                return false;
+        }
+    return true;
+}
+
 /* ---- the finder ---- */
 
 /* The step of the ladder of the fast columns: the longest beginning that holds one. */
@@ -351,7 +369,9 @@ static void try_kind(rotary *q, size_t ladder, size_t known, const pe_rungs *run
     q->noise = sqrt(sum / (double)(nuse * q->rows));
     if (q->noise > q->s->allowed)
         return;
-    for (size_t i = 0; i < q->n && !q->s->status; i++) {
+    pe_rope_usual(q->s, q->n, ladder > 1 ? pe_exp(step * (double)q->n) : 0, rung->step_error * (double)q->n, q->amplitude,
+                  gives, emit, q);
+    for (size_t i = 0; i < q->n && !q->s->status && !pe_exact_found(q->s); i++) {
         const double guess = i < 2 || i < ladder                  ? w[i]
                              : q->w[i - 1] > 0 && q->w[i - 2] > 0 ? q->w[i - 1] * (q->w[i - 1] / q->w[i - 2])
                                                                   : 0;
@@ -368,7 +388,8 @@ static void try_kind(rotary *q, size_t ladder, size_t known, const pe_rungs *run
         if (!find_frequency(q, i, guess, most))
             return;
     }
-    pe_rope_kinds(q->s, q->w, q->sigma, q->n, q->amplitude, emit, q);
+    if (!pe_exact_found(q->s) && !q->s->status)
+        pe_rope_kinds(q->s, q->w, q->sigma, q->n, q->amplitude, strcmp(q->layout, "half_unduplicated") != 0, emit, q);
 }
 
 void pe_find_rotary(pe_search *s, const pe_view *v, bool regular)
