@@ -42,7 +42,8 @@ static pe_guess begin(const ladder *l, const char *type, double theta)
 /* What yarn derives where nothing is said; a table of another amplitude says so. */
 static void put_attention(const ladder *l, pe_guess *w, double derived)
 {
-    if (l->attention > 0 && fabs(l->attention - derived) > 2e-4 * derived)
+    const double known = pe_max(2e-4, l->s->grain / l->s->scale / 4); /* about: its few digits in few bits */
+    if (l->attention > 0 && fabs(l->attention - derived) > known * derived)
         pe_guess_real(w, "attention_factor", pe_nice(l->attention, 1e-5 * l->attention));
 }
 
@@ -162,6 +163,8 @@ static bool plain(const ladder *l)
     const size_t n = pe_bases(pe_exp(rung.step * (double)l->n), rung.step_error * (double)l->n, base);
     /* bare numbers that fall evenly are no proof: both must be numbers that people type */
     if (l->attention == 0 && pe_digits(nice) + pe_digits(base[0]) > (l->lists ? 10 : 4))
+        return false;
+    if (l->n <= 2 && pe_digits(nice) + pe_digits(base[0]) > 6) /* two numbers give any two frequencies */
         return false;
     for (size_t k = 0; k < n && !pe_exact_found(l->s); k++) {
         emit_plain(l, base[k], 1 / nice);
@@ -578,14 +581,19 @@ static void usual_scaled(released *u, double factor, double original)
         if (u->gives(l->user, u->w))
             emit_yarn(l, factor, original, 32, 1, truncate);
     }
-    for (size_t i = 0; i < l->n; i++) {
-        const double smooth = pe_min(pe_max((original / pe_two_pi.hi * l->rung[i] - 1) / 3, 0), 1);
-        u->w[i] = l->rung[i] * (1 - (1 - smooth) * (1 - 1 / factor));
-    }
-    if (!done(u) && fabs(l->attention - 1) <= 2e-4 && u->gives(l->user, u->w)) {
+    for (int sharp = 0; sharp < 2 && fabs(l->attention - 1) <= 2e-4 && !done(u); sharp++) {
+        for (size_t i = 0; i < l->n; i++) {
+            const double turns = original / pe_two_pi.hi * l->rung[i];
+            const double smooth = sharp ? turns >= 1 : pe_min(pe_max((turns - 1) / 3, 0), 1);
+            u->w[i] = l->rung[i] * (1 - (1 - smooth) * (1 - 1 / factor));
+        }
+        if (!u->gives(l->user, u->w))
+            continue;
         pe_guess w = begin(l, "llama3", l->theta);
         pe_guess_real(&w, "factor", factor);
         pe_guess_int(&w, "original_max_position_embeddings", (int64_t)original);
+        if (sharp)
+            pe_guess_real(&w, "high_freq_factor", 1);
         l->emit(l->user, &w);
     }
 }

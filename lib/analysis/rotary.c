@@ -362,11 +362,14 @@ static void try_kind(rotary *q, size_t ladder, size_t known, const pe_rungs *run
                 place_row(q, w, use, nuse, r, MOST_PLACE, &q->t[r]) > 0.02 * q->amplitude)
                 return;
         }
-    /* noise, from the columns that are known */
+    /* noise, from the columns that are known; the slow ones among them are known less */
+    const size_t sure = ladder > 3 ? ladder : known, nsure = sure < nuse ? sure : nuse;
     double sum = 0;
-    for (size_t k = 0; k < nuse; k++)
-        sum += residual(q, use[k], w[use[k]], 1, NULL, NULL);
-    q->noise = sqrt(sum / (double)(nuse * q->rows));
+    for (size_t k = 0; k < nsure; k++) {
+        const size_t i = k * sure / nsure;
+        sum += residual(q, i, w[i], 1, NULL, NULL);
+    }
+    q->noise = sqrt(sum / (double)(nsure * q->rows));
     if (q->noise > q->s->allowed)
         return;
     pe_rope_usual(q->s, q->n, ladder > 1 ? pe_exp(step * (double)q->n) : 0, rung->step_error * (double)q->n, q->amplitude,

@@ -99,6 +99,23 @@ def test_nothing():
     assert good == all_, (SEED, wrong)
 
 
+KINDS = {"llama-2-7b": None, "qwen3-8b": None, "gemma-3-4b-global": "linear", "llama-3.1-8b": "llama3", "llama-4-scout": "llama3",
+         "qwen2.5-7b-yarn": "yarn", "gpt-oss-20b": "yarn"}
+
+
+@pytest.mark.parametrize("preset", KINDS)
+def test_few_bits(preset):
+    """Tables of released models in 16 bits: the scaling that made them, or none where the rows show none; to the last bit."""
+    for dtype in ("bfloat16", "float16"):
+        for rows in (128, 512, 2048):
+            made = tables.encode("rope", {"preset": preset, "num_positions": rows, "dtype": dtype})
+            for output in ("cos", "sin"):
+                best = tables.identify(made[output])["matches"][0]
+                kind = best["params"].get("rope_type")
+                assert best["largest"] == 0 and best["output"] == output and kind in (KINDS[preset], None), (dtype, rows, best)
+                assert rows < 2048 or kind == KINDS[preset] or output == "cos", (dtype, rows, best)
+
+
 def test_mistakes():
     print(f"seed {SEED}")
     good, all_, _, wrong = tally(mistakes(1, SEED))
