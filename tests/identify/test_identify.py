@@ -127,9 +127,17 @@ def test_no_mistake():
     assert good == all_, (SEED, wrong)
 
 
+def test_only_what_explains():
+    """A default rope rounded to 16 bits is rounded, and nothing that a scaling, which changes none of it, would explain."""
+    params = {"head_dim": 64, "num_positions": 128}
+    table = tables.encode("rope", {**params, "dtype": "bfloat16"})["cos"]
+    got = tables.compare(table, "rope", params, "cos")
+    assert [m["mistake"] for m in got["mistakes"]] == ["rounded"], got["mistakes"]
+
+
 @pytest.mark.parametrize("table, words", [
-    (np.full((8, 4), np.nan, "f4"), "table[0]: got nan"), (np.zeros((1, 4), "f4"), "at least 2 rows"),
-    (np.zeros((4, 0), "f4"), "axis 1 of size 0"), (np.array([[1, 2], [np.inf, 3]], "f4"), "table[2]: got inf")])
+    (np.full((8, 4), np.nan, "f4"), "table[0][0]: got nan"), (np.zeros((1, 4), "f4"), "at least 2 rows"),
+    (np.zeros((4, 0), "f4"), "axis 1 of size 0"), (np.array([[1, 2], [np.inf, 3]], "f4"), "table[1][0]: got inf")])
 def test_refused(table, words):
     with pytest.raises(tables.Refused, match=".*") as e:
         tables.identify(table)

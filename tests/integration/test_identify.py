@@ -129,7 +129,7 @@ def test_people_read_it(tmp_path, table):
     assert "posenc rope head_dim=128 rope_theta=500000 rope_type=llama3" in out and "largest_absolute" in out and "it is: posenc rope" in out
 
 
-BAD = [("identify", np.array([[1, np.nan]] * 8, "f4"), "table[1]", "finite number"),
+BAD = [("identify", np.array([[1, np.nan]] * 8, "f4"), "table[0][1]", "finite number"),
        ("identify", np.ones((1, 9), "f4"), "table", "at least 2 rows"),
        ("identify", np.ones((9, 0), "f4"), "table", "a table with elements"),
        ("compare?encoding=sinusoidal&embedding_dim=4&num_positions=4&tensor=tabel", np.ones((4, 4), "f4"), "tensor", "an output of sinusoidal"),
@@ -138,6 +138,10 @@ BAD = [("identify", np.array([[1, np.nan]] * 8, "f4"), "table[1]", "finite numbe
        ("compare?encoding=sinusodal", np.ones((4, 4), "f4"), "encoding", "sinusoidal"),
        ("identify?tolerance=2", np.ones((4, 4), "f4"), "tolerance", "0 .. 0.1"),
        ("identify?encoding=rope", np.ones((4, 4), "f4"), "", ""),
+       ("compare?encoding=learned", np.ones((4, 4), "f4"), "encoding", "an encoding that is computed"),
+       ("compare?encoding=sinusoidal&embedding_dim=4&num_positions=300000", np.ones((300000, 4), "f4"), "table", "at most 262144 rows and columns"),
+       ("identify", np.ones((4097, 4096), "u1").astype("i4")[:, :4096], "table", "at most 16777216 elements"),
+       ("analysis?encoding=sinusoidal&embedding_dim=8&num_positions=16&what=base&test_length=1099511627776", None, "test_length", "or less"),
        ("identify?rows=0:1", np.ones((4, 4), "f4"), "rows", "")]
 
 

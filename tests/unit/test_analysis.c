@@ -443,7 +443,7 @@ static const refusal tables[] = {
     { NULL, "{\"table\":[[1,2],[3,4]],\"tensor\":\"x\"}", "tensor", "nothing", PE_INVALID },
     { NULL, "{\"table\":[[1,2],[3,4]],\"what\":[\"norms\",1]}", "what", "an array of its words", PE_INVALID },
     { NULL, "{\"table\":[[1,2],[3,4]],\"what\":3}", "what", "an array of its words", PE_INVALID },
-    { NULL, "{\"table\":{\"dtype\":\"float32\",\"shape\":[2,1],\"data\":\"AACAPwAAwH8=\"}}", "table[1]", "finite numbers",
+    { NULL, "{\"table\":{\"dtype\":\"float32\",\"shape\":[2,1],\"data\":\"AACAPwAAwH8=\"}}", "table[1][0]", "finite numbers",
       PE_INVALID },
     { NULL, "{\"table\":[[[1,2],[3,4]],[[1,2],[3,4]]],\"what\":\"norms\"}", "what", "for bias", PE_INVALID },
 };
