@@ -37,7 +37,7 @@ posenc_status posenc_report_init(posenc_request *r, const char *report, const ch
         st = pe_no_memory("memory", err);
     else if (encoding)
         st = posenc_request_init(r->of, encoding, a, err);
-    if (!st && !strcmp(report, "compare") && posenc_row(&r->of->encoding->table, "table"))
+    if (!st && encoding && !strcmp(report, "compare") && posenc_row(&r->of->encoding->table, "table"))
         st = pe_not_applicable(err, "encoding", encoding,
                                "an encoding that is computed: the table of this one is given, so that two would be needed");
     if (st) { /* nothing may go on with half a request */
