@@ -239,7 +239,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pe_analysis *a = r->params;
     const pe_what *w;
     uint64_t scratch = 0;
-    *out = (posenc_cost){ .ns = 20e3 + (r->of ? r->of->cost.ns : 0) };
+    const double read = a->subject.kind == PE_BIAS ? 0 : 40 * (double)a->subject.n * (double)a->subject.d;
+    *out = (posenc_cost){ .ns = 20e3 + read + (r->of ? r->of->cost.ns : 0) };
     for (int i = -1; (w = block_at(a, &i)); i++) {
         int64_t size[PE_MAX_SIZES] = { 0 };
         posenc_cost one = { 0 };

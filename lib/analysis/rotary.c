@@ -305,6 +305,16 @@ static bool gives(void *user, const double *w)
 
 /* ---- the finder ---- */
 
+/* Whether the columns turn slower and slower, as every ladder and every scaling of one has it; longrope's may step back now
+ * and then. */
+static bool slower(const rotary *q)
+{
+    size_t back = 0;
+    for (size_t i = 1; i < q->n && q->wave[i].known; i++)
+        back += q->wave[i].w - 6 * q->wave[i].error > 1.02 * (q->wave[i - 1].w + 6 * q->wave[i - 1].error);
+    return back <= q->n / 8;
+}
+
 /* The step of the ladder of the fast columns: the longest beginning that holds one. */
 static size_t fast_ladder(const rotary *q, pe_rungs *rung, size_t *all)
 {
@@ -375,7 +385,7 @@ static void try_kind(rotary *q, size_t ladder, size_t known, const pe_rungs *run
     pe_rope_usual(q->s, q->n, ladder > 1 ? pe_exp(step * (double)q->n) : 0, rung->step_error * (double)q->n, q->amplitude,
                   gives, emit, q);
     for (size_t i = 0; i < q->n && !q->s->status && !pe_exact_found(q->s); i++) {
-        const double guess = i < 2 || i < ladder                  ? w[i]
+        const double guess = i < 2 || i < known                   ? w[i]
                              : q->w[i - 1] > 0 && q->w[i - 2] > 0 ? q->w[i - 1] * (q->w[i - 1] / q->w[i - 2])
                                                                   : 0;
         double most = i < known ? 1.05 * w[i] + 1e-3 : 1.02 * q->w[i - 1];
@@ -408,7 +418,7 @@ void pe_find_rotary(pe_search *s, const pe_view *v, bool regular)
     else
         return;
     pe_rungs rung;
-    const size_t ladder = known && !s->status ? fast_ladder(&q, &rung, &known) : 0;
+    const size_t ladder = known && !s->status && slower(&q) ? fast_ladder(&q, &rung, &known) : 0;
     double *amplitudes = ladder ? pe_scratch(s, ladder, sizeof *amplitudes) : NULL;
     if (!amplitudes)
         return;
