@@ -220,6 +220,8 @@ static int encode_here(job *j)
         st = local_check(&l, j->order.format, j->err);
     if (!st)
         st = local_compute(&l, &j->context, j->err);
+    if (!st && l.result.partial) /* the deadline is over; what was found is still to be written */
+        watch_let_finish(&j->watch);
     watch_clear(&j->watch);
     int rc = exit_code(st);
     for (int i = 0; !rc && i < l.result.nwarnings; i++)

@@ -13,6 +13,7 @@ typedef struct watch {
 /* Takes over SIGINT and SIGTERM and fills in ctx, whose user is w. deadline_s: seconds from now, 0: none. */
 void watch_start(watch *w, posenc_context *ctx, double deadline_s);
 void watch_clear(watch *w);        /* wipes the bar */
+void watch_let_finish(watch *w);   /* no deadline from here on */
 double watch_left(const watch *w); /* seconds to the deadline, at least 0; huge without one */
 bool watch_interrupted(void);
 void watch_die(void); /* when interrupted: ends the process by that signal */

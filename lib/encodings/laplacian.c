@@ -81,9 +81,10 @@ static const posenc_param rows[] = {
       .doc = "bound on residuals, relative to 2 (sym, rw) or to twice the largest degree (none)" },
     { PE_INT(laplacian, max_iter), .def = 0, .max = 1e6, .doc = "restarts of the iterative solvers; 0: their default" },
     { PE_BOOL(laplacian, allow_partial), .def = 0,
-      .doc =
-          "true: where the deadline passes or the restarts do not suffice, the eigenvectors found until then, with a "
-          "warning, NaN in the other columns, determined 0 and status 504; such an answer is not cached and has no ETag" },
+      .doc = "true, for one graph: where the deadline passes or the restarts do not suffice, the eigenvectors found until "
+             "then, "
+             "with a warning, NaN in the other columns, determined 0 and status 504; such an answer is not cached and has "
+             "no ETag" },
     { PE_ENUM(laplacian, solver), .names = solvers, .def = PE_SOLVER_AUTO, .doc = "auto chooses by size and fill" },
     { PE_BOOL(laplacian, return_eigval), .def = 1, .doc = "false leaves the output eigenvalues out" },
     { PE_ENUM(laplacian, eigval_layout), .names = layouts, .def = EIGVAL_VECTOR,
@@ -133,6 +134,9 @@ static posenc_status check(posenc_request *r, posenc_error *err)
                              "per_node with skip=per_component: each component has its own eigenvalues");
         p->eigval_layout = EIGVAL_PER_NODE;
     }
+    if (p->allow_partial && r->graph->batched)
+        st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "allow_partial", "true",
+                         "false for a batch, which is answered whole or not at all; or one graph a request");
     if (r->graph->directed && p->edges.on_directed == PE_DIRECTED_ERROR)
         st = posenc_fail(err, PE_INVALID, "DIRECTED_GRAPH", "graph.directed", "true",
                          "false; or on_directed=symmetrize; or the encoding magnetic_laplacian");
@@ -699,6 +703,19 @@ static void write_summary(const laplacian *p, const answer *o, const columns *c,
     }
 }
 
+/* Columns of rw are those of sym, scaled: where degrees are far apart that magnifies what rounding left. */
+static posenc_status hold_to_tolerance(const laplacian *p, const columns *c, posenc_error *err)
+{
+    const double most = 2 * pe_max(p->tol, 1e-10);
+    for (int64_t i = 0; i < c->count && p->normalization == PE_LAPLACIAN_RW; i++)
+        if (c->residual[i] > most)
+            return posenc_fail(
+                err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "normalization", "rw",
+                "sym: degrees too far apart leave a residual of %.3g in an eigenvector of rw, of at most %.3g",
+                c->residual[i], most);
+    return PE_OK;
+}
+
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
     answer *o = self;
@@ -734,7 +751,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         goto done;
     }
     for (int64_t i = 0; i < nc; i += step) {
-        if ((st = select_columns(p, &s, &w, i, i + step, &c, ctx, &grace, err)))
+        if ((st = select_columns(p, &s, &w, i, i + step, &c, ctx, &grace, err)) || (st = hold_to_tolerance(p, &c, err)))
             goto done;
         if ((st = write_rows(p, o, &c, s.node + s.begin[i], c.n, &s.pace)))
             goto done;

@@ -80,7 +80,13 @@ static void note_fault(batch_run *b, int64_t g, const posenc_error *e)
     for (; i > 0 && b->fault[i - 1].graph > g; i--)
         b->fault[i] = b->fault[i - 1];
     b->fault[i].graph = g;
-    snprintf(b->fault[i].text, sizeof b->fault[i].text, "%s", e->n ? e->fault[0].allowed : "no numbers, see status");
+    /* the field without a number in the client's list: the bytes of a result do not depend on its order */
+    const size_t name = strcspn(e->fault[0].field, "[");
+    if (e->n)
+        snprintf(b->fault[i].text, sizeof b->fault[i].text, "%.*s: %.125s", name < 30 ? (int)name : 30, e->fault[0].field,
+                 e->fault[0].allowed);
+    else
+        snprintf(b->fault[i].text, sizeof b->fault[i].text, "no numbers, see status");
     b->failed++;
     pthread_mutex_unlock(&b->lock);
 }
@@ -109,7 +115,7 @@ static posenc_status encode_one(batch_run *b, int64_t g, void *self, int64_t *ze
     if (!st)
         *zero_edges += j.zero_edges;
     if (st && graph->batched && of_the_graph(st)) {
-        note_fault(b, g, &local); /* nothing of the client's list in it: a result does not depend on its order */
+        note_fault(b, g, &local);
         return b->task->spoil(&j, self);
     }
     if (st && graph->batched && local.n)

@@ -162,8 +162,53 @@ PE_KERNEL(scale, scale_body, (int64_t n, double *panel, const double *by), (n, p
 
 void pe_panel_scale(int64_t n, double *x, const double by[8]) { scale_paths[pe_simd()](n, x, by); }
 
-/* What rounding leaves of a good vector is far below; what is above is done again the scalar way. */
-static const double accepted = 5e-15;
+/* dots[8 j + k]: column j of a by column k of b. */
+PE_BODY void gram_body(int64_t n, const double *a, const double *b, double *dots)
+{
+    pe_lanes sum[PE_LANES] = { { 0 } };
+    for (int64_t i = 0; i < n; i++) {
+        const pe_lanes x = ((const loose *)b)[i];
+        for (int j = 0; j < PE_LANES; j++)
+            PE_FMA(sum[j], a[i * PE_LANES + j] + (pe_lanes){ 0 }, x, sum[j]);
+    }
+    memcpy(dots, sum, sizeof sum);
+}
+PE_KERNEL(gram, gram_body, (int64_t n, const double *a, const double *b, double *dots), (n, a, b, dots))
+
+/* dots[k]: v by column k. */
+PE_BODY void share_body(int64_t n, const double *v, const double *panel, double *dots)
+{
+    pe_lanes sum = { 0 };
+    for (int64_t i = 0; i < n; i++)
+        PE_FMA(sum, v[i] + (pe_lanes){ 0 }, ((const loose *)panel)[i], sum);
+    memcpy(dots, &sum, sizeof sum);
+}
+PE_KERNEL(share, share_body, (int64_t n, const double *v, const double *panel, double *dots), (n, v, panel, dots))
+
+/* What rounding leaves of a good vector is far below; what is above is done again the scalar way. Residuals alone say little
+ * where eigenvalues are close to each other or to 0: vectors may be copies of each other, or of the kernel. */
+static const double accepted = 5e-15, askew = 1e-11;
+
+static bool orthonormal(const pe_pairs *o, const double *kernel)
+{
+    double dots[PE_LANES * PE_LANES];
+    bool good = true; /* NaN is not */
+    for (int64_t q = 0; q < panels(o->count); q++) {
+        const double *b = o->panels + q * o->n * PE_LANES;
+        const int64_t columns = o->count - q * PE_LANES < PE_LANES ? o->count - q * PE_LANES : PE_LANES;
+        for (int64_t p = 0; p <= q; p++) {
+            gram_paths[pe_simd()](o->n, o->panels + p * o->n * PE_LANES, b, dots);
+            for (int64_t j = 0; j < (p < q ? PE_LANES : columns); j++)
+                for (int64_t k = 0; k < columns; k++)
+                    good = good && fabs(dots[j * PE_LANES + k] - (p == q && j == k)) <= askew;
+        }
+        if (kernel)
+            share_paths[pe_simd()](o->n, kernel, b, dots);
+        for (int64_t k = 0; kernel && k < columns; k++)
+            good = good && fabs(dots[k]) <= askew;
+    }
+    return good;
+}
 
 /* Puts column `from` in front of column `to` <= from. */
 static void move(pe_pairs *o, int64_t from, int64_t to)
@@ -265,6 +310,7 @@ static verdict judge(const pe_group *g, int lane, const pe_small *s, const prepa
     }
     for (int64_t j = 0; j < want; j++)
         good = good && o->residuals[j] <= accepted * bound && o->residuals[j] <= s->tol * bound / 2;
+    good = good && orthonormal(o, s->c.kernel);
     if (good && want < total(s))
         o->next = g->counted[want * PE_GROUP + lane];
     const bool whole = good && !(o->next - o->values[want - 1] < 0x1p-20 * bound);

@@ -275,9 +275,11 @@ static void set_filter(pe_filter *f, double first, double last, double low)
     }
 }
 
-/* The filter's edges from the Ritz values of the last run, which are upper bounds of the eigenvalues. */
+/* The filter's edges from the Ritz values of the last run, which are upper bounds of the eigenvalues; at least one value is
+ * sought, also by a run that asks whether there are more. */
 static void move_filter(pe_search *s, pe_filter *f, const pe_operator *op, int64_t sought)
 {
+    sought = sought > 1 ? sought : 1;
     const double first = op->value(f, s->theta[0]), last = op->value(f, s->theta[within(sought - 1, s->ritz)]);
     const double beyond = op->value(f, s->theta[within(sought + BEYOND, s->ritz)]);
     set_filter(f, first, last, beyond == INFINITY ? 1.5 * f->low : beyond);

@@ -347,8 +347,9 @@ static void read_graph(const Posenc__V1__Graph *g, posenc_request *r, posenc_are
     static const int64_t none = 0; /* where a list is empty: not a null pointer */
     unsigned before = err->n + err->dropped;
     check_unknown(&g->base, "graph", err);
-    if (!g->has_num_nodes)
-        posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "graph.num_nodes", "absent", "is required: 0 .. 2147483646");
+    if (!g->has_num_nodes && !g->n_ptr)
+        posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "graph.num_nodes", "absent",
+                    "is required without ptr: 0 .. 2147483646");
     if (g->n_edge_index % 2)
         posenc_fail(err, PE_INVALID, "INVALID_SHAPE", "graph.edge_index", posenc_text("%zu numbers", g->n_edge_index).s,
                     "an even number: all sources, then all targets");
@@ -360,7 +361,7 @@ static void read_graph(const Posenc__V1__Graph *g, posenc_request *r, posenc_are
     size_t m = g->n_edge_index / 2;
     const int64_t *index = m ? g->edge_index : &none;
     posenc_edges edges = {
-        .num_nodes = g->num_nodes,
+        .num_nodes = g->has_num_nodes ? g->num_nodes : g->ptr[g->n_ptr - 1],
         .nedges = (int64_t)m,
         .source = index,
         .target = index + m,

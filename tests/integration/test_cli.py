@@ -490,6 +490,17 @@ def test_deadline_here(tmp_path):
     assert time.monotonic() - begun < 20
 
 
+def test_partial_answer_is_written(tmp_path):
+    side = 150
+    at = np.arange(side * side).reshape(side, side)
+    np.save(tmp_path / "grid.npy", np.concatenate([[at[:, :-1].ravel(), at[:, 1:].ravel()], [at[:-1].ravel(), at[1:].ravel()]], 1))
+    run = posenc("laplacian", "k=500", "allow_partial=true", "--graph", "grid.npy", "--num-nodes", side * side, "--deadline", 2,
+                 "-o", "t.npz", cwd=tmp_path)
+    assert run.returncode == 0 and b"stopped early" in run.stderr, run.stderr
+    with np.load(tmp_path / "t.npz") as t:
+        assert t["status"].tolist() == [504] and np.isnan(t["residuals"]).any()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_leaves_nothing(tmp_path, number):
     p = subprocess.Popen([str(BUILD / "posenc"), *big("-o", "t.npy")], cwd=tmp_path, stderr=subprocess.PIPE)

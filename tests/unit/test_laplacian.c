@@ -700,7 +700,7 @@ START_TEST(one_bad_graph)
         ck_assert_double_eq(get(&a, "eigenvectors", 6 + i), 5);
         ck_assert_double_eq(get(&a, "eigenvectors", i), get(&a, "eigenvectors", 12 + i));
     }
-    ck_assert(warned(&a, "graph 1: 0 or more; or allow_negative=true"));
+    ck_assert(warned(&a, "graph 1: graph.edge_weight: 0 or more; or allow_negative=true"));
     ck_assert(warned(&a, "no numbers for 1 of 3 graphs"));
     posenc_answer_fini(&a);
     free(g);
@@ -808,6 +808,22 @@ START_TEST(degrees_far_apart)
 }
 END_TEST
 
+/* The vectors of sym are right to rounding; D^-1/2 times them is not. */
+START_TEST(rw_is_held_to_its_tolerance)
+{
+    static const int64_t from[] = { 0, 1, 2 }, to[] = { 1, 2, 3 };
+    static const double w[] = { 1e-12, 1e12, 1e12 };
+    const posenc_edges e = { .num_nodes = 4, .nedges = 3, .source = from, .target = to, .weight = w };
+    posenc_answer a;
+    posenc_error err = { 0 };
+    ck_assert_int_eq(posenc_encode("laplacian", "k=4&skip=none&normalization=rw", &e, &a, NULL, &err), PE_NO_CONVERGENCE);
+    ck_assert_str_eq(err.fault[0].field, "normalization");
+    err = (posenc_error){ 0 };
+    ck_assert_int_eq(posenc_encode("laplacian", "k=4&skip=none&normalization=sym", &e, &a, NULL, &err), PE_OK);
+    posenc_answer_fini(&a);
+}
+END_TEST
+
 Suite *laplacian_suite(void)
 {
     Suite *s = suite_create("laplacian");
@@ -815,6 +831,7 @@ Suite *laplacian_suite(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, closed_forms);
     tcase_add_test(c, degrees_far_apart);
+    tcase_add_test(c, rw_is_held_to_its_tolerance);
     tcase_add_test(c, pair_with_padding);
     tcase_add_test(c, small_and_empty);
     tcase_add_test(c, directed_path);

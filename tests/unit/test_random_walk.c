@@ -370,7 +370,7 @@ START_TEST(one_bad_graph)
     ck_assert_double_eq(get(&a, "encoding", 1), 0.5);
     ck_assert_double_nan(get(&a, "encoding", 6));
     ck_assert_double_nan(get(&a, "standard_error", 13));
-    ck_assert(warned(&a, "graph 1: 0 or more"));
+    ck_assert(warned(&a, "graph 1: graph.edge_weight: 0 or more"));
     ck_assert(!warned(&a, "allow_negative"));
     posenc_answer_fini(&a);
     free(g);

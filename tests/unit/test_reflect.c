@@ -250,13 +250,19 @@ START_TEST(graphs)
     ck_assert(posenc_graph_batched(q.r.graph));
     end(&q);
 
+    g.has_num_nodes = false; /* ptr says it */
+    q = read_message(&m);
+    ck_assert_int_eq(posenc_resolve(&q.r, &q.err), PE_OK);
+    ck_assert_int_eq(posenc_graph_nodes(q.r.graph), 3);
+    end(&q);
+
     g.n_edge_weight = 2;
     q = read_message(&m);
     ck_assert(q.st == PE_INVALID && blames(&q.err, "graph.edge_weight"));
     end(&q);
     g.n_edge_weight = 0;
     g.n_edge_index = 5;
-    g.has_num_nodes = false;
+    g.n_ptr = 0;
     q = read_message(&m);
     ck_assert(q.st == PE_INVALID && blames(&q.err, "graph.edge_index") && blames(&q.err, "graph.num_nodes"));
     end(&q);

@@ -321,7 +321,7 @@ START_TEST(one_graph_voids_no_other)
     for (int i = 0; i < 90000; i++)
         ck_assert(net_value(&a, "distances", 9 + i) == 0 && net_value(&a, "predecessors", 9 + i) == -1);
     ck_assert(net_value(&b, "distances", 303) == 1 && net_value(&b, "distances", 305) == -1);
-    ck_assert(strstr(a.result.warning[0], "graph 1: a type that holds the distance"));
+    ck_assert(strstr(a.result.warning[0], "graph 1: distance_dtype: a type that holds the distance"));
     posenc_answer_fini(&a);
     posenc_answer_fini(&b);
     for (int i = 0; i < 4; i++)

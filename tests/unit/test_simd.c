@@ -46,7 +46,7 @@ static const struct {
       true },
     { "pairs widen_steps", "shortest_path", GRAPH("17") ",\"distance_dtype\":\"uint8\"", false },
     { "wide", "shortest_path", GRAPH("130"), false },
-    { "reduce grid bisect iterate restore settle extent scale extract", "laplacian", GRAPH("17") ",\"k\":3", true },
+    { "reduce grid bisect iterate restore settle extent scale extract gram share", "laplacian", GRAPH("17") ",\"k\":3", true },
     { "", "laplacian", GRAPH("12") ",\"k\":12,\"normalization\":\"none\"", false },
     { "", "heat_kernel", GRAPH("12") ",\"kernel_times\":[0.5,3]", false },
     { "step", "random_walk", GRAPH("17") ",\"ksteps\":[1,2,5,8]", true },
