@@ -150,6 +150,8 @@ static double first_position(rotary *q, const double *w, const size_t *use, size
             }
             if (sum > best + 1e-9)
                 best = sum, *t = (double)(sign * p);
+            else if (best >= (1 - 1e-9) * (double)nuse) /* every phase is right, and one further it is less so */
+                return 1 - best / (double)nuse;
         }
     q->s->status = q->s->status ? q->s->status : pe_pace_add(&q->s->pace, (int64_t)MOST_PLACE * 60);
     return 1 - best / (double)nuse;
