@@ -311,10 +311,17 @@ static bool gives(void *user, const double *w)
  * and then. */
 static bool slower(const rotary *q)
 {
-    size_t back = 0;
-    for (size_t i = 1; i < q->n && q->wave[i].known; i++)
-        back += q->wave[i].w - 6 * q->wave[i].error > 1.02 * (q->wave[i - 1].w + 6 * q->wave[i - 1].error);
-    return back <= q->n / 8;
+    size_t back = 0, seen = 0;
+    double last = INFINITY;
+    for (size_t i = 0; i < q->n; i++) {
+        const pe_wave *at = &q->wave[i];
+        if (!at->known)
+            continue;
+        back += at->w - 6 * at->error > 1.02 * last;
+        last = at->w + 6 * at->error;
+        seen++;
+    }
+    return back <= (seen + 7) / 8;
 }
 
 /* The step of the ladder of the fast columns: the longest beginning that holds one. */
