@@ -503,13 +503,13 @@ static void longrope(const ladder *l)
 {
     enum { MANY = 6 };
     static const double usual[] = { 500000, 1000000, 10000 };
-    double *f = pe_scratch(l->s, l->n, sizeof *f);
+    double *f = l->n >= MANY ? pe_scratch(l->s, l->n, sizeof *f) : NULL; /* a few divisors are always short for some base */
     for (int64_t k = -3; k < 90 * 6 && f && !l->s->status && !(pe_best(l->s) < INFINITY); k++) {
         const double theta = k < 0 ? usual[k + 3] : (double)(10 + k % 90) * pe_decimal(1, (int)(k / 90));
         if (divisors(l, theta, true, f))
             emit_longrope(l, theta, f);
     }
-    for (size_t k = 3; k-- > 0 && f && l->pairs && l->n >= MANY && !(pe_best(l->s) < INFINITY);)
+    for (size_t k = 3; k-- > 0 && f && l->pairs && !(pe_best(l->s) < INFINITY);)
         if (divisors(l, usual[k], false, f))
             emit_longrope(l, usual[k], f);
 }
