@@ -615,9 +615,9 @@ PE_BODY void restore_body(pe_group *g, int64_t j)
 }
 PE_KERNEL(restore, restore_body, (pe_group * g, int64_t j), (g, j))
 
-posenc_status pe_group_solve(pe_group *g, int path, pe_pace *pace)
+posenc_status pe_group_solve(pe_group *g, pe_pace *pace)
 {
-    const int on = path < 0 ? (int)pe_simd() : path;
+    const pe_path on = pe_simd();
     const int64_t n = g->n, extra = (PAIRS - g->chains % PAIRS) % PAIRS;
     posenc_status st = PE_OK;
     int64_t even = n; /* rows that every matrix has, or all but the empty ones */

@@ -42,7 +42,7 @@ static inline double *pe_group_entry(pe_group *g, int64_t i, int64_t j, int lane
 {
     return g->a + ((i * (i + 1) / 2 + j) * PE_GROUP + lane);
 }
-/* Solves the group; path < 0: the widest that there is. What pace returns. */
-posenc_status pe_group_solve(pe_group *g, int path, pe_pace *pace);
+/* Solves the group. What pace returns. */
+posenc_status pe_group_solve(pe_group *g, pe_pace *pace);
 
 #endif

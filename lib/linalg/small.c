@@ -345,7 +345,7 @@ static posenc_status solve_group(round_state *r, const int32_t *job, int count, 
     }
     double *to[PE_GROUP] = { NULL }, spare[PE_LANES];
     const int32_t *node[PE_GROUP] = { NULL };
-    posenc_status st = pe_group_solve(&r->g, -1, pace);
+    posenc_status st = pe_group_solve(&r->g, pace);
     for (int l = 0; l < count && !st; l++) {
         pe_pairs *o = r->jobs[job[l]].out;
         st = allocate(&r->g, l, r->jobs[job[l]].c.n, r->want[job[l]], o, err);

@@ -1,7 +1,7 @@
 /* test_small.c - eight small matrices in lanes: the same bits on every path, in any company, at any place; graphs of much
  * symmetry. */
-#include "core/lanes.h"
 #include "linalg/lane_eigen.h"
+#include "simd.h"
 #include "spectra.h"
 
 /* ---- matrices in lanes ---- */
@@ -62,7 +62,7 @@ typedef struct group {
 } group;
 
 /* Solves up to eight matrices, NULL: an empty lane. */
-static group solve(matrix *const *lane, int path)
+static group solve(matrix *const *lane)
 {
     group r;
     pe_pace pace = { 0 };
@@ -92,7 +92,7 @@ static group solve(matrix *const *lane, int path)
         r.g.scale[l] = ldexp(1, 2 - exponent);
         r.g.first[l] = 0;
     }
-    ck_assert_int_eq(pe_group_solve(&r.g, path, &pace), PE_OK);
+    ck_assert_int_eq(pe_group_solve(&r.g, &pace), PE_OK);
     return r;
 }
 
@@ -116,7 +116,7 @@ START_TEST(right)
 {
     matrix *lane[PE_GROUP] = { some[_i], NULL };
     const int64_t n = some[_i]->n, pairs = n < CHAINS ? n : CHAINS;
-    group r = solve(lane, -1);
+    group r = solve(lane);
     double *a = malloc((size_t)(2 * n * n + n) * sizeof *a), *vectors = a + n * n, *values = vectors + n * n;
     ck_assert_ptr_nonnull(a);
     for (int64_t i = 0; i < n * n; i++)
@@ -146,9 +146,11 @@ END_TEST
 
 START_TEST(by_every_path)
 {
-    group base = solve(some + _i, PE_PATH_BASE);
-    for (pe_path path = PE_PATH_AVX2; path <= pe_simd(); path++) {
-        group other = solve(some + _i, path);
+    simd_choose(PE_PATH_BASE);
+    group base = solve(some + _i);
+    for (pe_path path = PE_PATH_BASE + 1; path <= simd_widest(); path++) {
+        simd_choose(path);
+        group other = solve(some + _i);
         for (int l = 0; l < PE_GROUP; l++)
             same_lane(&base, l, &other, l, some[_i + l]->n);
         free(other.memory);
@@ -161,13 +163,13 @@ END_TEST
 START_TEST(in_any_company)
 {
     matrix *lane[PE_GROUP] = { some[_i], NULL };
-    group alone = solve(lane, -1);
+    group alone = solve(lane);
     for (int place = 0; place < PE_GROUP; place++) {
         matrix *single[PE_GROUP] = { NULL }, *more[PE_GROUP];
         single[place] = some[_i];
         for (int l = 0; l < PE_GROUP; l++)
             more[l] = l == place ? some[_i] : some[(_i * 5 + l * (place + 1) + 3) % MATRICES];
-        group a = solve(single, -1), b = solve(more, -1);
+        group a = solve(single), b = solve(more);
         same_lane(&alone, 0, &a, place, some[_i]->n);
         same_lane(&alone, 0, &b, place, some[_i]->n);
         free(a.memory);
