@@ -23,17 +23,25 @@ static int put(const order *o, const char *bytes, size_t size, const posenc_cont
     const bool summary = !o->has_format && !o->output && isatty(STDOUT_FILENO);
     const posenc_piece piece[] = { { bytes, size }, { "\n", 1 } };
     js root;
+    int rc = DONE;
     if (!summary)
         return exit_code(output_write(o->output, piece, o->format == PE_json ? 2 : 1, ctx, err));
-    if (!js_open(bytes, size, &root))
-        return not_json(o, err);
-    if (!strcmp(o->report, "analysis"))
+    char *text = malloc(size + 1); /* a js ends at a NUL, which a document has not */
+    if (!text)
+        return exit_code(
+            posenc_fail(err, PE_BUSY, "OUT_OF_MEMORY", "memory", posenc_text("%zu bytes", size).s, "more memory"));
+    memcpy(text, bytes, size);
+    text[size] = 0;
+    if (!js_open(text, size, &root))
+        rc = not_json(o, err);
+    else if (!strcmp(o->report, "analysis"))
         show_analysis(root);
     else if (!strcmp(o->report, "identify"))
         show_identified(root);
     else
         show_compared(root);
-    return DONE;
+    free(text);
+    return rc;
 }
 
 static int here(const order *o, const input *in, posenc_arena *arena, watch *w, posenc_context *ctx, posenc_error *err)

@@ -172,7 +172,7 @@ static void show_parameter(js p)
     printf("\n");
 }
 
-void show_help(js d)
+static void show_parts(js d)
 {
     char name[80], a[80], b[80], text[4096];
     js e;
@@ -197,6 +197,13 @@ void show_help(js d)
     }
     if (graph)
         printf("\ninput: a graph, --graph FILE (posenc --help)\n");
+}
+
+void show_help(js d)
+{
+    char name[80], text[4096];
+    const bool graph = js_is(js_member(d, "input"), "graph");
+    show_parts(d);
     member(d, "example", text, sizeof text);
     for (char *c = text; *c; c++)
         if (*c == '&')
@@ -391,9 +398,19 @@ void show_compared(js x)
 
 void show_report_help(js d)
 {
+    static const char *const examples[][2] = {
+        { "analysis", "  posenc analyze sinusoidal embedding_dim=64 num_positions=128 what=norms\n" },
+        { "identify", "  posenc rope head_dim=64 num_positions=64 --tensor cos -o table.npy\n"
+                      "  posenc identify table.npy\n" },
+        { "compare", "  posenc rope head_dim=64 num_positions=64 offset=1 --tensor cos -o table.npy\n"
+                     "  posenc compare table.npy rope head_dim=64 num_positions=64\n" },
+    };
     char a[80], b[80], unit[40], text[1000];
     js v, f;
-    show_help(d);
+    show_parts(d);
+    for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++)
+        if (js_is(js_member(d, "name"), examples[i][0]))
+            printf("\nexample\n%s", examples[i][1]);
     for (js_walk w = js_begin(js_member(d, "what")); js_next(&w, NULL, &v);) {
         printf("\n%s - %s\n", member(v, "name", a, sizeof a), member(v, "title", b, sizeof b));
         for (char *line = text, *end = (member(v, "definition", text, sizeof text), NULL); line && *line; line = end) {

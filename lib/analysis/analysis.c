@@ -197,6 +197,29 @@ static const pe_what *block_at(const pe_analysis *a, int *i)
     return *i < NWHATS ? pe_whats[*i] : NULL;
 }
 
+static void cost(const posenc_request *r, posenc_cost *out);
+
+static posenc_status check_time(const posenc_request *r, posenc_error *err)
+{
+    static const double most = 120e9;
+    pe_analysis a = *(const pe_analysis *)r->params;
+    posenc_request shorter = *r;
+    posenc_cost asked, least;
+    cost(r, &asked);
+    if (asked.ns <= most)
+        return PE_OK;
+    const int64_t length = a.test_length;
+    a.test_length = 2;
+    shorter.params = &a;
+    cost(&shorter, &least);
+    if (least.ns < most / 2)
+        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "test_length", posenc_text("%lld", (long long)length).s,
+                           "about %.0f, which takes 120 s of one core, or less",
+                           (double)length * ((most - least.ns) / (asked.ns - least.ns)));
+    return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "what", posenc_text("about %.0f s of one core", asked.ns * 1e-9).s,
+                       "at most 120 s: fewer rows, channels or offsets, or less of `what`");
+}
+
 static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)
 {
     const pe_analysis *a = r->params;
@@ -208,12 +231,7 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
         const int64_t n = pe_block_room(w, size);
         st = pe_output(out, w->name, PE_float64, 1, &n, err);
     }
-    posenc_cost c;
-    r->encoding->cost(r, &c);
-    if (!st && c.ns > 120e9)
-        st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "what", posenc_text("about %.0f s of one core", c.ns * 1e-9).s,
-                         "at most 120 s: fewer rows, channels or offsets, or less of `what`");
-    return st;
+    return st ? st : check_time(r, err);
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
@@ -221,7 +239,8 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const pe_analysis *a = r->params;
     const pe_what *w;
     uint64_t scratch = 0;
-    *out = (posenc_cost){ .ns = 20e3 + (r->of ? r->of->cost.ns : 0) };
+    const double read = a->subject.kind == PE_BIAS ? 0 : 40 * (double)a->subject.n * (double)a->subject.d;
+    *out = (posenc_cost){ .ns = 20e3 + read + (r->of ? r->of->cost.ns : 0) };
     for (int i = -1; (w = block_at(a, &i)); i++) {
         int64_t size[PE_MAX_SIZES] = { 0 };
         posenc_cost one = { 0 };

@@ -3,6 +3,8 @@
 #include "analysis/finding.h"
 #include "analysis/identify.h"
 
+enum { MOST_SIDES = 1 << 18 };
+
 typedef struct compare {
     posenc_given given;
     posenc_tensor table;
@@ -26,7 +28,13 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     if (!r->of)
         return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", "encoding", "absent",
                            "the encoding that the table should be of, with its parameters");
-    return pe_finding_check(&p->table, err);
+    if (pe_finding_check(&p->table, err))
+        return err->status;
+    const int64_t columns = p->table.shape[p->table.rank - 1], all = columns + posenc_tensor_count(&p->table) / columns;
+    if (all > MOST_SIDES) /* each has its number in the answer */
+        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "table", posenc_text("%lld rows and columns", (long long)all).s,
+                           "at most %d rows and columns together: some of the rows", MOST_SIDES);
+    return PE_OK;
 }
 
 static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)

@@ -50,12 +50,39 @@ static json_t *describe_what(const pe_what *w, bool *ok)
                      "applies_to", kinds, "ordered", w->ordered, "fields", fields);
 }
 
+/* What dtype is to a report: of the encoding it is about, where there is one. */
+static void describe_dtype(json_t *parameters, const char *report, bool *ok)
+{
+    const bool compare = !strcmp(report, "compare");
+    for (size_t i = json_array_size(parameters); i-- > 0;) {
+        json_t *p = json_array_get(parameters, i);
+        const char *name = json_string_value(json_object_get(p, "name"));
+        if (!name || strcmp(name, "dtype") != 0)
+            continue;
+        if (!strcmp(report, "identify")) { /* the table has its own */
+            *ok = !json_array_remove(parameters, i) && *ok;
+            continue;
+        }
+        *ok = !json_object_set_new(p, "doc",
+                                   json_string(compare ? "what the encoding's numbers are rounded to before the table is "
+                                                         "held against them; when absent, the table's own type"
+                                                       : "what the encoding's numbers are rounded to before they are looked "
+                                                         "at; a table that is given has its own")) &&
+              *ok;
+        if (compare)
+            json_object_del(p, "default");
+        else
+            *ok = !json_object_set_new(p, "default", json_string("float64")) && *ok;
+    }
+}
+
 char *posenc_describe_report(const posenc_encoding *report)
 {
     char *plain = posenc_describe(report), *text = NULL;
     json_t *o = plain ? json_loads(plain, 0, NULL) : NULL, *whats = json_array();
     const bool analysis = report == posenc_report_named("analysis");
     bool ok = o && whats;
+    describe_dtype(json_object_get(o, "parameters"), report->name, &ok);
     for (size_t i = 0; analysis && pe_whats[i]; i++)
         add(whats, describe_what(pe_whats[i], &ok), &ok);
     if (analysis)

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ELEMENTS = 1 << 26 };
-
 posenc_status pe_finding_check(const posenc_tensor *table, posenc_error *err)
 {
     if (table->rank < 1)
@@ -15,10 +13,10 @@ posenc_status pe_finding_check(const posenc_tensor *table, posenc_error *err)
     for (int i = 0; i < table->rank; i++)
         if (!table->shape[i])
             return pe_invalid(err, "table", posenc_text("axis %d of size 0", i), "a table with elements");
-    if (posenc_tensor_count(table) > MOST_ELEMENTS)
+    if (posenc_tensor_count(table) > PE_MOST_ELEMENTS)
         return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "table",
-                           posenc_text("%lld elements", (long long)posenc_tensor_count(table)).s, "at most %d elements",
-                           MOST_ELEMENTS);
+                           posenc_text("%lld elements", (long long)posenc_tensor_count(table)).s,
+                           "at most %d elements: some of the rows", (int)PE_MOST_ELEMENTS);
     return PE_OK;
 }
 

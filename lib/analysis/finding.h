@@ -6,6 +6,8 @@
 
 #include "core/params.h"
 
+enum { PE_MOST_ELEMENTS = 1 << 24 }; /* of a table: looking at it takes 64 bytes an element */
+
 /* That a table is there and of a size that is looked at; the numbers are checked as they are read. */
 posenc_status pe_finding_check(const posenc_tensor *table, posenc_error *err);
 /* The one output, `room` bytes. */

@@ -4,6 +4,7 @@
  * whole table, so a match is a fact and not an opinion. What is left of the choice is an order: the smallest difference
  * first, and of matches that differ by no more than noise does the shortest request. */
 #include "analysis/identify.h"
+#include "analysis/finding.h"
 
 #include "core/elementary.h"
 #include "core/memory.h"
@@ -16,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ELEMENTS = 1 << 26 };
 static const double tolerance_default = 6e-3;
 
 /* ---- requests in words ---- */
@@ -275,17 +275,21 @@ static posenc_status check(const posenc_tensor *t, double tolerance, posenc_erro
     for (int i = 0; i < t->rank; i++) {
         if (!t->shape[i])
             return pe_invalid(err, "table", posenc_text("axis %d of size 0", i), "a table with elements");
-        if (!posenc_mul_size(count, t->shape[i], &count) || count > MOST_ELEMENTS)
-            return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "table", "too many elements", "at most %d elements",
-                               (int)MOST_ELEMENTS);
+        if (!posenc_mul_size(count, t->shape[i], &count))
+            count = INT64_MAX;
     }
+    if (count > PE_MOST_ELEMENTS)
+        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "table", posenc_text("%lld elements", (long long)count).s,
+                           "at most %d elements: some of the rows", (int)PE_MOST_ELEMENTS);
     if (count == 1)
         return pe_invalid(err, "table", posenc_text("1 element"), "at least 2 rows");
     if (t->rank >= 2 && count == t->shape[t->rank - 1])
         return pe_invalid(err, "table", posenc_text("1 row"), "at least 2 rows");
+    posenc_tensor named = *t;
+    named.name = "table";
     const int64_t bad = pe_tensor_infinite(t);
     if (bad >= 0)
-        return pe_invalid(err, posenc_text("table[%lld]", (long long)bad).s, posenc_text("%g", posenc_tensor_get(t, bad)),
+        return pe_invalid(err, pe_tensor_place(&named, bad).s, posenc_text("%g", posenc_tensor_get(t, bad)),
                           "a finite number");
     return PE_OK;
 }
@@ -384,19 +388,21 @@ static posenc_status look(pe_search *s, double tolerance)
 
 /* ---- order ---- */
 
-/* Of matches within noise of the best, the one of the shortest request; and so on. Of n elements the noise is known to
- * about 1 / sqrt(2 n) of itself. */
+/* A match without any difference comes first, though noise would allow a shorter request. Then, of matches within noise of
+ * the best, the one of the shortest request; and so on. Of n elements the noise is known to about 1 / sqrt(2 n) of itself.
+ */
 static void order(pe_search *s)
 {
-    const double noise = 1 + 2 / sqrt((double)posenc_tensor_count(s->table));
+    const bool coarse = s->dtype == PE_float16 || s->dtype == PE_bfloat16;
+    const double noise = 1 + 2 / sqrt((double)posenc_tensor_count(s->table)), rounding = s->grain / (coarse ? 8 : 16);
     for (size_t i = 0; i < s->nfound; i++) {
         double best = INFINITY;
         for (size_t k = i; k < s->nfound; k++)
             best = pe_min(best, s->found[k].rms);
+        const double most = best > 0 ? noise * best + rounding : 0;
         size_t first = s->nfound;
         for (size_t k = i; k < s->nfound; k++)
-            if (s->found[k].rms <= noise * best + s->grain / 16 &&
-                (first == s->nfound || strlen(s->found[k].query) < strlen(s->found[first].query)))
+            if (s->found[k].rms <= most && (first == s->nfound || strlen(s->found[k].query) < strlen(s->found[first].query)))
                 first = k;
         const posenc_match m = s->found[first];
         memmove(&s->found[i + 1], &s->found[i], (first - i) * sizeof m);

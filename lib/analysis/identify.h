@@ -100,7 +100,14 @@ size_t pe_bases(double base, double relative, double out[3]);
 /* How rotary frequencies may have come about: calls `emit` with each request begun and its words of the rope type written;
  * the rest is the caller's. `sigma`: absolute errors. `attention`: the amplitude of the waves, 0: not known. */
 typedef void pe_rope_emit(void *user, pe_guess *w);
-void pe_rope_kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, pe_rope_emit *emit,
-                   void *user);
+/* Whether a table may be of these frequencies: few rows are looked at. */
+typedef bool pe_rope_gives(void *user, const double *w);
+/* The scalings that released models have, over the bases that are likely; `base`: what fast pairs say, 0: nothing. Needs no
+ * frequencies of slow pairs, which few bits tell badly. */
+void pe_rope_usual(pe_search *s, size_t n, double base, double relative, double attention, pe_rope_gives *gives,
+                   pe_rope_emit *emit, void *user);
+/* `pairs`: every wave stands twice in the table, as rotary tables have them. */
+void pe_rope_kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, bool pairs,
+                   pe_rope_emit *emit, void *user);
 
 #endif

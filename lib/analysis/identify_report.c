@@ -34,11 +34,12 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     return pe_finding_check(&p->table, err);
 }
 
-/* Room for one match with long lists and some without. */
+/* Room for one match with long lists and some without; lists are as long as a side at most. */
 static int64_t room_of(const posenc_tensor *t)
 {
+    enum { MOST_ROOM = 1 << 20 };
     const int64_t columns = t->shape[t->rank - 1], all = columns + posenc_tensor_count(t) / columns;
-    return 16384 + 56 * all;
+    return 16384 + 56 * all < MOST_ROOM ? 16384 + 56 * all : MOST_ROOM;
 }
 
 static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)
@@ -63,7 +64,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         return pe_no_memory("memory", err);
     posenc_status st = posenc_identify(&p->table, p->tolerance, a, &found, ctx, err);
     char *text = st ? NULL : posenc_identification_json(&found);
-    while (!st && text && strlen(text) >= (size_t)out->tensor[0].shape[0] && found.nmatches) {
+    while (!st && text && strlen(text) >= (size_t)out->tensor[0].shape[0] && found.nmatches > 1) {
         free(text);
         found.nmatches--; /* the worst is left out first */
         text = posenc_identification_json(&found);

@@ -9,6 +9,7 @@
 
 #include "core/elementary.h"
 #include "core/number.h"
+#include "core/params.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,6 +20,7 @@ typedef struct ladder {
     size_t n;
     double attention;
     bool lists; /* longrope's lists of divisors are welcome */
+    bool pairs; /* every wave stands twice */
     pe_rope_emit *emit;
     void *user;
     double theta, theta_error; /* relative */
@@ -40,7 +42,8 @@ static pe_guess begin(const ladder *l, const char *type, double theta)
 /* What yarn derives where nothing is said; a table of another amplitude says so. */
 static void put_attention(const ladder *l, pe_guess *w, double derived)
 {
-    if (l->attention > 0 && fabs(l->attention - derived) > 2e-4 * derived)
+    const double known = pe_max(2e-4, l->s->grain / l->s->scale / 4); /* about: its few digits in few bits */
+    if (l->attention > 0 && fabs(l->attention - derived) > known * derived)
         pe_guess_real(w, "attention_factor", pe_nice(l->attention, 1e-5 * l->attention));
 }
 
@@ -73,8 +76,18 @@ static bool from_one(const ladder *l, size_t k, double *step, double *error)
 
 static void emit_loud(const ladder *l, double theta)
 {
-    const double short_one = pe_nice(l->attention, 1e-5 * l->attention), numbers[] = { short_one, l->attention };
-    for (size_t i = 0; i < (short_one != l->attention ? 2 : 1) && !pe_exact_found(l->s); i++) {
+    /* longrope's own, sqrt(1 + ln factor / ln original), of short tables whose divisors are 1; few bits hide its digits */
+    static const double factors[] = { 32, 16, 8, 4 };
+    double numbers[2 + PE_LEN(factors)];
+    size_t n = 0;
+    for (size_t i = 0; i < PE_LEN(factors); i++) {
+        const double own = sqrt(1 + pe_log(factors[i]) / pe_log(4096));
+        if (fabs(own - l->attention) <= 3e-4 * own)
+            numbers[n++] = own;
+    }
+    numbers[n++] = pe_nice(l->attention, 1e-5 * l->attention);
+    numbers[n++] = l->attention;
+    for (size_t i = 0; i < n && !pe_exact_found(l->s); i++) {
         pe_guess w = begin(l, "yarn", theta);
         pe_guess_real(&w, "factor", 1);
         pe_guess_real(&w, "attention_factor", numbers[i]);
@@ -150,6 +163,8 @@ static bool plain(const ladder *l)
     const size_t n = pe_bases(pe_exp(rung.step * (double)l->n), rung.step_error * (double)l->n, base);
     /* bare numbers that fall evenly are no proof: both must be numbers that people type */
     if (l->attention == 0 && pe_digits(nice) + pe_digits(base[0]) > (l->lists ? 10 : 4))
+        return false;
+    if (l->n <= 2 && pe_digits(nice) + pe_digits(base[0]) > 6) /* two numbers give any two frequencies */
         return false;
     for (size_t k = 0; k < n && !pe_exact_found(l->s); k++) {
         emit_plain(l, base[k], 1 / nice);
@@ -447,8 +462,9 @@ static void scaled(ladder *l)
 
 /* ---- longrope ---- */
 
-/* Whether theta makes most divisors short numbers that grow; they are written to f. */
-static bool divisors(const ladder *l, double theta, double *f)
+/* Whether theta makes the divisors such as longrope has them, hardly below 1 and growing; `brief`: and most of them short
+ * numbers. They are written to f. */
+static bool divisors(const ladder *l, double theta, bool brief, double *f)
 {
     size_t nice = 0, falls = 0, bad = 0;
     for (size_t i = 0; i < l->n; i++) {
@@ -457,13 +473,13 @@ static bool divisors(const ladder *l, double theta, double *f)
             nice++;
             continue;
         }
-        const double v = pe_pow(theta, -(double)i / (double)l->n) / l->w[i];
-        if (!(v > 0.9 && v < 1000))
+        const double v = pe_pow(theta, -(double)i / (double)l->n) / l->w[i], error = 4 * l->sigma[i] / l->w[i] + 3e-7;
+        if (!(v > 0.99 - error && v < 1000))
             return false;
-        f[i] = pe_nice(v, (4 * l->sigma[i] / l->w[i] + 3e-7) * v);
+        f[i] = pe_nice(v, error * v);
         nice += pe_digits(f[i]) <= 4;
-        falls += i && f[i] < 0.99 * f[i - 1];
-        bad = i + 1 - nice;
+        falls += i && f[i] < (0.99 - error) * f[i - 1];
+        bad = brief ? i + 1 - nice : 0;
         if (falls > l->n / 8 || bad * 5 > l->n)
             return false;
     }
@@ -481,29 +497,25 @@ static void emit_longrope(const ladder *l, double theta, const double *f)
     l->emit(l->user, &w);
 }
 
+/* A list of divisors explains any list of frequencies: what makes one likely is a base that people type, and divisors that
+ * grow. Divisors of many digits are believed of a table that holds every wave twice. */
 static void longrope(const ladder *l)
 {
     enum { MANY = 6 };
-    double *f = pe_scratch(l->s, l->n, sizeof *f);
+    static const double usual[] = { 500000, 1000000, 10000 };
+    double *f = l->n >= MANY ? pe_scratch(l->s, l->n, sizeof *f) : NULL; /* a few divisors are always short for some base */
     for (int64_t k = -3; k < 90 * 6 && f && !l->s->status && !(pe_best(l->s) < INFINITY); k++) {
-        const double theta = k < 0 ? (double[]){ 500000, 1000000, 10000 }[k + 3]
-                                   : (double)(10 + k % 90) * pe_decimal(1, (int)(k / 90));
-        if (divisors(l, theta, f))
+        const double theta = k < 0 ? usual[k + 3] : (double)(10 + k % 90) * pe_decimal(1, (int)(k / 90));
+        if (divisors(l, theta, true, f))
             emit_longrope(l, theta, f);
     }
-    /* waves of one position and one size prove a rotary table whatever its divisors; bare numbers would not */
-    if (!f || l->n < MANY || l->attention == 0 || pe_best(l->s) < INFINITY)
-        return;
-    for (size_t i = 0; i < l->n; i++) {
-        f[i] = pe_pow(10000, -(double)i / (double)l->n) / pe_max(l->w[i], 1e-12);
-        if (!(f[i] > 1e-6 && f[i] < 1e9))
-            return;
-    }
-    emit_longrope(l, 10000, f);
+    for (size_t k = 3; k-- > 0 && f && l->pairs && !(pe_best(l->s) < INFINITY);)
+        if (divisors(l, usual[k], false, f))
+            emit_longrope(l, usual[k], f);
 }
 
-static void kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, pe_rope_emit *emit,
-                  void *user, bool lists)
+static void kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, bool pairs,
+                  pe_rope_emit *emit, void *user, bool lists)
 {
     ladder l = { .s = s,
                  .w = w,
@@ -511,6 +523,7 @@ static void kinds(pe_search *s, const double *w, const double *sigma, size_t n, 
                  .n = n,
                  .attention = attention,
                  .lists = lists,
+                 .pairs = pairs,
                  .emit = emit,
                  .user = user,
                  .down = pe_scratch(s, n, sizeof *l.down),
@@ -527,10 +540,89 @@ static void kinds(pe_search *s, const double *w, const double *sigma, size_t n, 
         longrope(&l);
 }
 
-void pe_rope_kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, pe_rope_emit *emit,
-                   void *user)
+void pe_rope_kinds(pe_search *s, const double *w, const double *sigma, size_t n, double attention, bool pairs,
+                   pe_rope_emit *emit, void *user)
 {
-    kinds(s, w, sigma, n, attention, emit, user, true);
+    kinds(s, w, sigma, n, attention, pairs, emit, user, true);
+}
+
+/* ---- what released models have ---- */
+
+typedef struct released {
+    ladder l;
+    pe_rope_gives *gives;
+    double *w; /* (n) */
+} released;
+
+static bool done(const released *u) { return pe_exact_found(u->l.s) || u->l.s->status; }
+
+static void usual_plain(released *u, double theta)
+{
+    static const double factors[] = { 1, 2, 4, 8, 16, 32 };
+    for (size_t k = 0; k < PE_LEN(factors) && !done(u); k++) {
+        for (size_t i = 0; i < u->l.n; i++)
+            u->w[i] = u->l.rung[i] / factors[k];
+        if (u->gives(u->l.user, u->w))
+            emit_plain(&u->l, theta, 1 / factors[k]);
+    }
+}
+
+/* Divisors that rise from 1 to the factor, over the pairs or over the frequencies. */
+static void usual_scaled(released *u, double factor, double original)
+{
+    const ladder *l = &u->l;
+    for (int truncate = 1; truncate >= 0 && !done(u); truncate--) {
+        double low = pair_of(l, original, 32), high = pair_of(l, original, 1);
+        low = pe_max(truncate ? floor(low) : low, 0);
+        high = pe_min(truncate ? ceil(high) : high, 2 * (double)l->n - 1);
+        high += low == high ? 0.001 : 0;
+        for (size_t i = 0; i < l->n; i++)
+            u->w[i] = l->rung[i] * (1 - pe_min(pe_max(((double)i - low) / (high - low), 0), 1) * (1 - 1 / factor));
+        if (u->gives(l->user, u->w))
+            emit_yarn(l, factor, original, 32, 1, truncate);
+    }
+    for (int sharp = 0; sharp < 2 && fabs(l->attention - 1) <= 2e-4 && !done(u); sharp++) {
+        for (size_t i = 0; i < l->n; i++) {
+            const double turns = original / pe_two_pi.hi * l->rung[i];
+            const double smooth = sharp ? turns >= 1 : pe_min(pe_max((turns - 1) / 3, 0), 1);
+            u->w[i] = l->rung[i] * (1 - (1 - smooth) * (1 - 1 / factor));
+        }
+        if (!u->gives(l->user, u->w))
+            continue;
+        pe_guess w = begin(l, "llama3", l->theta);
+        pe_guess_real(&w, "factor", factor);
+        pe_guess_int(&w, "original_max_position_embeddings", (int64_t)original);
+        if (sharp)
+            pe_guess_real(&w, "high_freq_factor", 1);
+        l->emit(l->user, &w);
+    }
+}
+
+void pe_rope_usual(pe_search *s, size_t n, double base, double relative, double attention, pe_rope_gives *gives,
+                   pe_rope_emit *emit, void *user)
+{
+    static const double typed[] = { 10000, 500000, 1000000, 150000, 50000 };
+    static const double factors[] = { 8, 32, 4, 40, 16, 2, 64, 128 };
+    double theta[3 + PE_LEN(typed)];
+    size_t nt = base > 1 ? pe_bases(base, relative, theta) : 0;
+    for (size_t k = 0; k < PE_LEN(typed); k++)
+        theta[nt++] = typed[k];
+    released u = { .l = { .s = s, .n = n, .attention = attention, .emit = emit, .user = user, .rung = pe_scratch(s, n, 8) },
+                   .gives = gives,
+                   .w = pe_scratch(s, n, sizeof(double)) };
+    for (int scaled = 0; scaled < 2; scaled++)
+        for (size_t k = 0; k < nt && !done(&u); k++) {
+            u.l.theta = theta[k];
+            for (size_t i = 0; i < n; i++)
+                u.l.rung[i] = pe_pow(theta[k], -(double)i / (double)n);
+            if (!scaled) {
+                usual_plain(&u, theta[k]);
+                continue;
+            }
+            for (size_t f = 0; f < PE_LEN(factors) && !done(&u); f++)
+                for (double original = 2048; original <= 65536 && !done(&u); original *= 2)
+                    usual_scaled(&u, factors[f], original);
+        }
 }
 
 /* ---- the frequencies themselves ---- */
@@ -569,7 +661,7 @@ void pe_find_inv_freq(pe_search *s, const double *x, size_t n)
     const double allowed = s->allowed;
     s->allowed = pe_min(allowed, 8 * relative[s->dtype] * s->scale);
     if (x[n - 1] >= 0)
-        pe_rope_kinds(s, x, sigma, n, 0, emit_bare, s);
+        pe_rope_kinds(s, x, sigma, n, 0, false, emit_bare, s);
     s->allowed = allowed;
     if (pe_best(s) < INFINITY)
         return;
@@ -578,7 +670,7 @@ void pe_find_inv_freq(pe_search *s, const double *x, size_t n)
         for (size_t i = 0; i < n; i++)
             sigma[i] = noise * s->scale;
         s->allowed = 5 * noise * s->scale;
-        kinds(s, x, sigma, n, 0, emit_bare, s, false);
+        kinds(s, x, sigma, n, 0, false, emit_bare, s, false);
         s->allowed = allowed;
         if (pe_best(s) < INFINITY)
             return;

@@ -37,6 +37,9 @@ posenc_status posenc_report_init(posenc_request *r, const char *report, const ch
         st = pe_no_memory("memory", err);
     else if (encoding)
         st = posenc_request_init(r->of, encoding, a, err);
+    if (!st && encoding && !strcmp(report, "compare") && posenc_row(&r->of->encoding->table, "table"))
+        st = pe_not_applicable(err, "encoding", encoding,
+                               "an encoding that is computed: the table of this one is given, so that two would be needed");
     if (st) { /* nothing may go on with half a request */
         *r = (posenc_request){ 0 };
         return st;

@@ -150,6 +150,8 @@ static double first_position(rotary *q, const double *w, const size_t *use, size
             }
             if (sum > best + 1e-9)
                 best = sum, *t = (double)(sign * p);
+            else if (best >= (1 - 1e-9) * (double)nuse) /* every phase is right, and one further it is less so */
+                return 1 - best / (double)nuse;
         }
     q->s->status = q->s->status ? q->s->status : pe_pace_add(&q->s->pace, (int64_t)MOST_PLACE * 60);
     return 1 - best / (double)nuse;
@@ -285,7 +287,42 @@ static void emit(void *user, pe_guess *w)
     }
 }
 
+/* Whether some rows are waves of these frequencies, but for noise and rounding. */
+static bool gives(void *user, const double *w)
+{
+    enum { ROWS = 24 };
+    const rotary *q = user;
+    const double most = 6 * q->noise + 1.5 * q->s->grain + 1e-6 * q->s->scale;
+    const size_t n = q->rows < ROWS ? q->rows : ROWS;
+    for (size_t i = q->n; i-- > 0;) /* scalings differ in slow pairs */
+        for (size_t k = n; k-- > 0;) {
+            const size_t r = k * (q->rows - 1) / (n > 1 ? n - 1 : 1);
+            double c, s;
+            pe_cis(w[i] * q->t[r], &c, &s);
+            if (fabs(q->x[i * q->rows + r] - q->amplitude * (q->sine ? s : c)) > most)
+                return false;
+        }
+    return true;
+}
+
 /* ---- the finder ---- */
+
+/* Whether the columns turn slower and slower, as every ladder and every scaling of one has it; longrope's may step back now
+ * and then. */
+static bool slower(const rotary *q)
+{
+    size_t back = 0, seen = 0;
+    double last = INFINITY;
+    for (size_t i = 0; i < q->n; i++) {
+        const pe_wave *at = &q->wave[i];
+        if (!at->known)
+            continue;
+        back += at->w - 6 * at->error > 1.02 * last;
+        last = at->w + 6 * at->error;
+        seen++;
+    }
+    return back <= (seen + 7) / 8;
+}
 
 /* The step of the ladder of the fast columns: the longest beginning that holds one. */
 static size_t fast_ladder(const rotary *q, pe_rungs *rung, size_t *all)
@@ -344,15 +381,20 @@ static void try_kind(rotary *q, size_t ladder, size_t known, const pe_rungs *run
                 place_row(q, w, use, nuse, r, MOST_PLACE, &q->t[r]) > 0.02 * q->amplitude)
                 return;
         }
-    /* noise, from the columns that are known */
+    /* noise, from the columns that are known; the slow ones among them are known less */
+    const size_t sure = ladder > 3 ? ladder : known, nsure = sure < nuse ? sure : nuse;
     double sum = 0;
-    for (size_t k = 0; k < nuse; k++)
-        sum += residual(q, use[k], w[use[k]], 1, NULL, NULL);
-    q->noise = sqrt(sum / (double)(nuse * q->rows));
+    for (size_t k = 0; k < nsure; k++) {
+        const size_t i = k * sure / nsure;
+        sum += residual(q, i, w[i], 1, NULL, NULL);
+    }
+    q->noise = sqrt(sum / (double)(nsure * q->rows));
     if (q->noise > q->s->allowed)
         return;
-    for (size_t i = 0; i < q->n && !q->s->status; i++) {
-        const double guess = i < 2 || i < ladder                  ? w[i]
+    pe_rope_usual(q->s, q->n, ladder > 1 ? pe_exp(step * (double)q->n) : 0, rung->step_error * (double)q->n, q->amplitude,
+                  gives, emit, q);
+    for (size_t i = 0; i < q->n && !q->s->status && !pe_exact_found(q->s); i++) {
+        const double guess = i < 2 || i < known                   ? w[i]
                              : q->w[i - 1] > 0 && q->w[i - 2] > 0 ? q->w[i - 1] * (q->w[i - 1] / q->w[i - 2])
                                                                   : 0;
         double most = i < known ? 1.05 * w[i] + 1e-3 : 1.02 * q->w[i - 1];
@@ -368,7 +410,8 @@ static void try_kind(rotary *q, size_t ladder, size_t known, const pe_rungs *run
         if (!find_frequency(q, i, guess, most))
             return;
     }
-    pe_rope_kinds(q->s, q->w, q->sigma, q->n, q->amplitude, emit, q);
+    if (!pe_exact_found(q->s) && !q->s->status)
+        pe_rope_kinds(q->s, q->w, q->sigma, q->n, q->amplitude, strcmp(q->layout, "half_unduplicated") != 0, emit, q);
 }
 
 void pe_find_rotary(pe_search *s, const pe_view *v, bool regular)
@@ -384,7 +427,7 @@ void pe_find_rotary(pe_search *s, const pe_view *v, bool regular)
     else
         return;
     pe_rungs rung;
-    const size_t ladder = known && !s->status ? fast_ladder(&q, &rung, &known) : 0;
+    const size_t ladder = known && !s->status && slower(&q) ? fast_ladder(&q, &rung, &known) : 0;
     double *amplitudes = ladder ? pe_scratch(s, ladder, sizeof *amplitudes) : NULL;
     if (!amplitudes)
         return;

@@ -30,7 +30,7 @@ static void measure(const pe_analysis *a, int64_t size[PE_MAX_SIZES]) { size[OFF
 static void cost(const pe_analysis *a, const int64_t size[PE_MAX_SIZES], posenc_cost *out)
 {
     const double n = (double)a->subject.n, d = (double)a->subject.d;
-    *out = (posenc_cost){ .ns = (double)size[OFFSETS] * n * (0.25 * d + 12),
+    *out = (posenc_cost){ .ns = (double)size[OFFSETS] * n * (0.5 * d + 12),
                           .scratch = (uint64_t)a->subject.n * sizeof(double) };
 }
 

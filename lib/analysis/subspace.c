@@ -62,7 +62,10 @@ static posenc_status check(const pe_analysis *a, posenc_error *err)
     if (!a->embeddings.data)
         return PE_OK;
     const int64_t shape[] = { -1, a->subject.d };
-    if (!pe_tensor_shaped(&a->embeddings, 2, shape, "[tokens, channels], with the channels of the table", err))
+    if (!pe_tensor_shaped(
+            &a->embeddings, 2, shape,
+            posenc_text("[tokens, %lld]: the table has %lld channels", (long long)a->subject.d, (long long)a->subject.d).s,
+            err))
         return err ? err->status : PE_INVALID;
     const int64_t n = posenc_tensor_count(&a->embeddings);
     if (a->embeddings.shape[0] < 1)

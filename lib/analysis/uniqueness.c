@@ -40,7 +40,7 @@ static void cost(const pe_analysis *a, const int64_t size[PE_MAX_SIZES], posenc_
 {
     const double n = (double)a->subject.n, d = (double)a->subject.d;
     (void)size;
-    *out = (posenc_cost){ .ns = n * n / 2 * (0.25 * d + 8) + 4 * n * (20 * d + 1500),
+    *out = (posenc_cost){ .ns = n * n / 2 * (0.5 * d + 8) + 4 * n * (20 * d + 1500),
                           .scratch = (uint64_t)a->subject.n * (PARTS * sizeof(double) + 2 * sizeof(item)) +
                                      (uint64_t)a->subject.d * 2 * sizeof(double) };
 }

@@ -349,13 +349,14 @@ posenc_status posenc_set_tensor(const posenc_table *t, const posenc_param *row, 
         return st;
     if (row->kind != PE_T_TENSOR)
         return refuse(row, "a tensor", err);
+    posenc_tensor named = *v;
+    named.name = row->name;
     const int64_t i = pe_tensor_infinite(v);
     if (i >= 0)
-        return posenc_fail(err, PE_INVALID, bad, posenc_text("%.40s[%lld]", row->name, (long long)i).s,
-                           posenc_text("%g", posenc_tensor_get(v, i)).s, "finite numbers");
+        return posenc_fail(err, PE_INVALID, bad, pe_tensor_place(&named, i).s, posenc_text("%g", posenc_tensor_get(v, i)).s,
+                           "finite numbers");
     posenc_tensor *dst = at(row, params);
-    *dst = *v;
-    dst->name = row->name;
+    *dst = named;
     return PE_OK;
 }
 

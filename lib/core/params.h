@@ -58,6 +58,7 @@ bool pe_reals_two(const char *name, const posenc_reals *list, posenc_error *err)
 bool pe_tensor_shaped(const posenc_tensor *t, int rank, const int64_t *shape, const char *words, posenc_error *err);
 /* Whole numbers in min .. max; `words` says which: "0 or 1". */
 bool pe_tensor_integers(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err);
+posenc_short pe_tensor_place(const posenc_tensor *t, int64_t i); /* "name[3][17]": the place of element i */
 int64_t pe_tensor_infinite(const posenc_tensor *t); /* the first element that is infinite or NaN; -1: none */
 bool pe_tensor_within(const posenc_tensor *t, double min, double max, const char *words, posenc_error *err);
 /* Elements first .. first + n - 1 as float64 into `out`. */

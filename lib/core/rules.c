@@ -87,8 +87,7 @@ bool pe_tensor_shaped(const posenc_tensor *t, int rank, const int64_t *shape, co
     return false;
 }
 
-/* "name[3][17]": the place of element i. */
-static posenc_short place_of(const posenc_tensor *t, int64_t i)
+posenc_short pe_tensor_place(const posenc_tensor *t, int64_t i)
 {
     posenc_short s;
     int64_t step = posenc_tensor_count(t);
@@ -146,7 +145,7 @@ static bool tensor_values(const posenc_tensor *t, double min, double max, bool w
     const int64_t i = first_outside(t, min, max, whole);
     if (i < 0)
         return true;
-    pe_invalid(err, place_of(t, i).s, posenc_text("%.17g", posenc_tensor_get(t, i)), "%s", words);
+    pe_invalid(err, pe_tensor_place(t, i).s, posenc_text("%.17g", posenc_tensor_get(t, i)), "%s", words);
     return false;
 }
 

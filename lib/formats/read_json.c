@@ -517,6 +517,9 @@ static posenc_status read_member(posenc_request *q, pe_json key, pe_json value, 
         if (!strcmp(name, graph_keys[k]))
             return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "outside graph",
                                "inside it: {\"graph\": {\"%s\": ..., ...}, ...}", name);
+    if (!graph && !to.row && !strcmp(name, "encoding") && !strcmp(q->encoding->family, "report"))
+        return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "in the body",
+                           "in the query instead, ?encoding=NAME, where this report is about an encoding");
     if (!graph && !to.row)
         return pe_no_place(q, name, err);
     if (graph ? s->graph : seen_before(s, q, &to))

@@ -318,7 +318,7 @@ def draw(rng):
 def nothing(rng):
     """Random and smooth tables; none of them is an encoding."""
     r, c = int(rng.integers(8, 300)), int(rng.choice([1, 2, 4, 8, 16, 32, 64, 128]))
-    kinds = ["normal", "uniform", "walk", "sums", "sorted", "constant", "ramp", "learned", "decay", "polynomial", "vector", "steps", "integers", "one wave"]
+    kinds = ["normal", "uniform", "walk", "sums", "sorted", "constant", "ramp", "learned", "decay", "polynomial", "vector", "steps", "integers", "one wave", "dct", "cosines"]
     kind = kinds[rng.integers(len(kinds))]
     t = np.arange(r)[:, None] / r
     if kind == "normal":
@@ -347,6 +347,14 @@ def nothing(rng):
         a = (rng.random((r, c)) < 0.5).astype(float)
     elif kind == "integers":
         a = rng.integers(-100, 100, (r, c)).astype(float)
+    elif kind == "dct":         # orthonormal: every row a cosine, at half steps
+        a = np.sqrt(2 / r) * np.cos(np.pi * (np.arange(r) + 0.5) * np.arange(r)[:, None] / r)
+        a[0] /= np.sqrt(2)
+        a = a if rng.random() < 0.5 else a.T
+    elif kind == "cosines":     # of position 0, 1 ... at any frequencies, which may stand twice
+        w = rng.uniform(0, 3, c) if rng.random() < 0.5 else np.sort(rng.uniform(0, rng.uniform(0.5, 3), c))[::-1]
+        a = (np.cos if rng.random() < 0.5 else np.sin)(np.arange(r)[:, None] * w)
+        a = a if rng.random() < 0.5 else np.concatenate([a, a], 1)
     else:                       # pure waves whose frequencies are no ladder, of their own phases and sizes
         a = rng.uniform(0.5, 2, c) * np.sin(rng.uniform(0.05, 3, c) * np.arange(r)[:, None] + rng.uniform(0, 6, c))
     return kind, a.astype(rng.choice(["float32", "float64"]))

@@ -99,6 +99,23 @@ def test_nothing():
     assert good == all_, (SEED, wrong)
 
 
+KINDS = {"llama-2-7b": None, "qwen3-8b": None, "gemma-3-4b-global": "linear", "llama-3.1-8b": "llama3", "llama-4-scout": "llama3",
+         "qwen2.5-7b-yarn": "yarn", "gpt-oss-20b": "yarn"}
+
+
+@pytest.mark.parametrize("preset", KINDS)
+def test_few_bits(preset):
+    """Tables of released models in 16 bits: the scaling that made them, or none where the rows show none; to the last bit."""
+    for dtype in ("bfloat16", "float16"):
+        for rows in (128, 512, 2048):
+            made = tables.encode("rope", {"preset": preset, "num_positions": rows, "dtype": dtype})
+            for output in ("cos", "sin"):
+                best = tables.identify(made[output])["matches"][0]
+                kind = best["params"].get("rope_type")
+                assert best["largest"] == 0 and best["output"] == output and kind in (KINDS[preset], None), (dtype, rows, best)
+                assert rows < 2048 or kind == KINDS[preset] or output == "cos", (dtype, rows, best)
+
+
 def test_mistakes():
     print(f"seed {SEED}")
     good, all_, _, wrong = tally(mistakes(1, SEED))
@@ -110,9 +127,17 @@ def test_no_mistake():
     assert good == all_, (SEED, wrong)
 
 
+def test_only_what_explains():
+    """A default rope rounded to 16 bits is rounded, and nothing that a scaling, which changes none of it, would explain."""
+    params = {"head_dim": 64, "num_positions": 128}
+    table = tables.encode("rope", {**params, "dtype": "bfloat16"})["cos"]
+    got = tables.compare(table, "rope", params, "cos")
+    assert [m["mistake"] for m in got["mistakes"]] == ["rounded"], got["mistakes"]
+
+
 @pytest.mark.parametrize("table, words", [
-    (np.full((8, 4), np.nan, "f4"), "table[0]: got nan"), (np.zeros((1, 4), "f4"), "at least 2 rows"),
-    (np.zeros((4, 0), "f4"), "axis 1 of size 0"), (np.array([[1, 2], [np.inf, 3]], "f4"), "table[2]: got inf")])
+    (np.full((8, 4), np.nan, "f4"), "table[0][0]: got nan"), (np.zeros((1, 4), "f4"), "at least 2 rows"),
+    (np.zeros((4, 0), "f4"), "axis 1 of size 0"), (np.array([[1, 2], [np.inf, 3]], "f4"), "table[1][0]: got inf")])
 def test_refused(table, words):
     with pytest.raises(tables.Refused, match=".*") as e:
         tables.identify(table)

@@ -289,7 +289,7 @@ def test_refusals(server, query, status, field, says):
 def test_bodies_refused(server):
     nan = LEARNED.copy()
     nan[3, 2] = np.nan
-    for body, media, field in ((npy(nan), "application/x-npy", "table[32]"), (npy(LEARNED[:1]), "application/x-npy", "table"),
+    for body, media, field in ((npy(nan), "application/x-npy", "table[3][2]"), (npy(LEARNED[:1]), "application/x-npy", "table"),
                                (npy(LEARNED[:, :0]), "application/x-npy", "table"), (b"x", "application/x-npy", "body"),
                                (b"{}", "application/json", "table"), (b"", "text/plain", "Content-Type")):
         got = ask(server.url + "/v1/analysis.json", body, **{"Content-Type": media})

@@ -2,6 +2,7 @@
 wrong with what they are given. Whether the answers are right: tests/identify."""
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -118,14 +119,17 @@ def test_compare_one_answer(server, stub, table, tmp_path):
 
 
 def test_people_read_it(tmp_path, table):
-    """On a terminal: a summary."""
+    """On a terminal: a summary. Memory that nobody wrote holds no zeros, so that reading beyond an answer shows."""
     np.save(tmp_path / "t.npy", table)
     out = subprocess.run(["script", "-qec", f"{BUILD}/posenc identify {tmp_path}/t.npy; {BUILD}/posenc compare {tmp_path}/t.npy rope "
-                          "head_dim=128 num_positions=128 offset=3 --tensor cos", "/dev/null"], capture_output=True, text=True, timeout=60).stdout
+                          f"head_dim=128 num_positions=128 offset=3 --tensor cos; {BUILD}/posenc analyze sinusoidal embedding_dim=8 "
+                          "num_positions=16 what=norms", "/dev/null"],
+                         capture_output=True, text=True, timeout=60, env={**os.environ, "MALLOC_PERTURB_": "90"}).stdout
+    assert "an answer in JSON" not in out and "norms" in out
     assert "posenc rope head_dim=128 rope_theta=500000 rope_type=llama3" in out and "largest_absolute" in out and "it is: posenc rope" in out
 
 
-BAD = [("identify", np.array([[1, np.nan]] * 8, "f4"), "table[1]", "finite number"),
+BAD = [("identify", np.array([[1, np.nan]] * 8, "f4"), "table[0][1]", "finite number"),
        ("identify", np.ones((1, 9), "f4"), "table", "at least 2 rows"),
        ("identify", np.ones((9, 0), "f4"), "table", "a table with elements"),
        ("compare?encoding=sinusoidal&embedding_dim=4&num_positions=4&tensor=tabel", np.ones((4, 4), "f4"), "tensor", "an output of sinusoidal"),
@@ -134,6 +138,8 @@ BAD = [("identify", np.array([[1, np.nan]] * 8, "f4"), "table[1]", "finite numbe
        ("compare?encoding=sinusodal", np.ones((4, 4), "f4"), "encoding", "sinusoidal"),
        ("identify?tolerance=2", np.ones((4, 4), "f4"), "tolerance", "0 .. 0.1"),
        ("identify?encoding=rope", np.ones((4, 4), "f4"), "", ""),
+       ("compare?encoding=learned", np.ones((4, 4), "f4"), "encoding", "an encoding that is computed"),
+       ("compare?encoding=sinusoidal&embedding_dim=4&num_positions=300000", np.ones((300000, 4), "f4"), "table", "at most 262144 rows and columns"),
        ("identify?rows=0:1", np.ones((4, 4), "f4"), "rows", "")]
 
 
@@ -142,6 +148,24 @@ def test_refused(server, path, body, field, allowed):
     status, problem = refused(server, f"/v1/{path}", npy(body), NPY)
     assert status in (400, 404), problem
     assert any(field in e["field"] and allowed in e["allowed"] for e in problem["errors"]), problem
+
+
+def test_encoding_is_in_the_query(server):
+    body = json.dumps({"encoding": "sinusoidal", "embedding_dim": 4, "num_positions": 4, "table": [[0, 1], [1, 0]]}).encode()
+    _, problem = refused(server, "/v1/compare", body, "application/json")
+    assert any(e["field"] == "encoding" and "?encoding=NAME" in e["allowed"] for e in problem["errors"]), problem
+
+
+@pytest.mark.parametrize("report", ["analyze", "identify", "compare"])
+def test_examples_of_help_run(report, tmp_path):
+    words = command(report, "--help")
+    lines = [line.split() for line in words.split("\nexample\n")[1].split("\n\n")[0].splitlines()]
+    assert lines
+    for posenc_, *rest in lines:
+        assert posenc_ == "posenc"
+        out = command(*rest, cwd=tmp_path)
+    assert json.loads(out)["report"] == {"analyze": "analysis"}.get(report, report)
+    assert "element type of real outputs" not in words
 
 
 def test_refused_over_grpc(stub):

@@ -134,7 +134,7 @@ START_TEST(refused)
     drop(&h);
     ((float *)a.result.tensor[0].data)[7] = NAN;
     h = hold(&a.result.tensor[0], "sinusoidal", "embedding_dim=64&num_positions=4096", NULL, NULL);
-    ck_assert(h.st == PE_INVALID && strstr(posenc_error_text(&h.err, text, sizeof text), "table[7]: got nan"));
+    ck_assert(h.st == PE_INVALID && strstr(posenc_error_text(&h.err, text, sizeof text), "table[0][7]: got nan"));
     drop(&h);
     posenc_answer_fini(&a);
 }

@@ -184,6 +184,28 @@ static posenc_status stop_at_once(void *user)
     return PE_CANCELLED;
 }
 
+/* The answer of a tall table has the room that its matches need, not what its rows would. */
+START_TEST(bounded_room)
+{
+    posenc_arena *a = posenc_arena_new(1 << 20);
+    posenc_error err = { 0 };
+    static const float x[4];
+    posenc_tensor t = { .name = "table", .dtype = PE_int32, .rank = 2, .shape = { 2, 2 }, .data = (void *)(uintptr_t)x };
+    posenc_request r;
+    ck_assert_int_eq(posenc_report_init(&r, "identify", NULL, a, &err), PE_OK);
+    ck_assert_int_eq(posenc_request_tensors(&r, &t, 1, -1, false, &err), PE_OK);
+    const int64_t sides[][3] = { { 2, 2, 16384 + 56 * 4 }, { 4000000, 4, 1 << 20 }, { 4, 4000000, 1 << 20 } };
+    for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
+        posenc_result out = { 0 };
+        posenc_tensor *own = (posenc_tensor *)((char *)r.params + posenc_row(&r.encoding->table, "table")->offset);
+        own->shape[0] = sides[i][0], own->shape[1] = sides[i][1];
+        ck_assert_int_eq(r.encoding->shape(&r, &out, &err), PE_OK);
+        ck_assert_int_eq(out.tensor[0].shape[0], sides[i][2]);
+    }
+    posenc_arena_free(a);
+}
+END_TEST
+
 START_TEST(refused)
 {
     double x[32] = { 0, 1, 2, 3 };
@@ -191,9 +213,9 @@ START_TEST(refused)
     expect_refused(&t, 0.5, NULL, PE_INVALID, "tolerance: got 0.5");
     expect_refused(&t, -1, NULL, PE_INVALID, "tolerance");
     x[5] = (double)NAN;
-    expect_refused(&t, 0, NULL, PE_INVALID, "table[5]: got nan, allowed: a finite number");
+    expect_refused(&t, 0, NULL, PE_INVALID, "table[2][1]: got nan, allowed: a finite number");
     x[5] = (double)INFINITY;
-    expect_refused(&t, 0, NULL, PE_INVALID, "table[5]: got inf");
+    expect_refused(&t, 0, NULL, PE_INVALID, "table[2][1]: got inf");
     t = tensor(PE_float64, 1, 4, x);
     expect_refused(&t, 0, NULL, PE_INVALID, "table: got 1 row, allowed: at least 2 rows");
     t = tensor(PE_float64, 4, 0, x);
@@ -201,7 +223,7 @@ START_TEST(refused)
     t = (posenc_tensor){ .dtype = PE_float64, .rank = 0, .data = x };
     expect_refused(&t, 0, NULL, PE_INVALID, "table: got rank 0");
     t = tensor(PE_float64, 1 << 20, 1 << 20, x); /* not read */
-    expect_refused(&t, 0, NULL, PE_LIMIT, "table: got too many elements");
+    expect_refused(&t, 0, NULL, PE_LIMIT, "table: got 1099511627776 elements, allowed: at most 16777216 elements");
     posenc_context little = { .memory_limit = 1 << 20 };
     x[5] = 0;
     t = tensor(PE_float64, 16, 2, x);
@@ -250,6 +272,7 @@ Suite *identify_suite(void)
     tcase_add_test(c, tables_named);
     tcase_add_test(c, nothing_named);
     tcase_add_test(c, repeated);
+    tcase_add_test(c, bounded_room);
     tcase_add_test(c, refused);
     tcase_add_test(c, no_memory);
     suite_add_tcase(s, c);
