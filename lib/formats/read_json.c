@@ -517,7 +517,7 @@ static posenc_status read_member(posenc_request *q, pe_json key, pe_json value, 
         if (!strcmp(name, graph_keys[k]))
             return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "outside graph",
                                "inside it: {\"graph\": {\"%s\": ..., ...}, ...}", name);
-    if (!graph && !to.row && !strcmp(name, "encoding") && !strcmp(q->encoding->family, "report"))
+    if (!graph && !to.row && !strcmp(name, "encoding") && q->encoding->write)
         return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", name, "in the body",
                            "in the query instead, ?encoding=NAME, where this report is about an encoding");
     if (!graph && !to.row)
