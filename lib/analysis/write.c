@@ -157,7 +157,7 @@ static posenc_status draw(posenc_format f, const posenc_origin *o, const posenc_
     enum { ARENA = 64 << 20 };
     posenc_arena *arena = posenc_arena_new(ARENA);
     pe_panel *panel = arena ? posenc_alloc(arena, PE_MAX_PANELS * sizeof *panel) : NULL;
-    pe_block block, about;
+    pe_block block, about = { 0 };
     char title[120], subtitle[200], *bytes = NULL;
     size_t size;
     int n = 0, whats = 0;
