@@ -32,6 +32,8 @@ static pe_dd reduce(pe_dd x, int *k)
 pe_dd pe_dd_exp(pe_dd x)
 {
     int k;
+    if (x.hi != x.hi)
+        return x; /* NaN */
     if (x.hi > 709.79)
         return (pe_dd){ (double)INFINITY, 0 };
     if (x.hi < -745.2)
