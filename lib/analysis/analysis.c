@@ -323,6 +323,12 @@ int64_t pe_few_offsets(const pe_analysis *a, int64_t n, double *out)
     return m;
 }
 
+int64_t pe_farthest(const pe_analysis *a)
+{
+    const int64_t count = pe_few_offsets(a, a->subject.n, NULL);
+    return a->offsets.n ? (int64_t)a->offsets.v[count - 1] : (int64_t)1 << (count - 1);
+}
+
 int64_t pe_sample(int64_t n, int64_t most, double *out)
 {
     const int64_t m = n < most ? n : most;

@@ -126,6 +126,7 @@ enum { PE_MAX_OFFSETS = 1024 };
 int64_t pe_offsets(const pe_analysis *a, int64_t n, double *out);
 /* Few offsets for what costs much: those asked for, or powers of two up to a quarter of the rows. */
 int64_t pe_few_offsets(const pe_analysis *a, int64_t n, double *out);
+int64_t pe_farthest(const pe_analysis *a); /* the last of these */
 /* At most `most` rows, evenly from first to last. Returns how many. */
 int64_t pe_sample(int64_t n, int64_t most, double *out);
 

@@ -29,11 +29,6 @@ static const pe_field fields[] = {
                    .doc = "root mean square of what is left of an element, on rows it was not fitted on" },
 };
 
-static int64_t farthest(const pe_analysis *a, int64_t count)
-{
-    return a->offsets.n ? (int64_t)a->offsets.v[count - 1] : (int64_t)1 << (count - 1);
-}
-
 static void measure(const pe_analysis *a, int64_t size[PE_MAX_SIZES])
 {
     size[OFFSETS] = pe_few_offsets(a, a->subject.n, NULL);
@@ -50,7 +45,7 @@ static void cost(const pe_analysis *a, const int64_t size[PE_MAX_SIZES], posenc_
 
 static posenc_status check(const pe_analysis *a, posenc_error *err)
 {
-    const int64_t last = farthest(a, pe_few_offsets(a, a->subject.n, NULL));
+    const int64_t last = pe_farthest(a);
     if (a->subject.n - last < 4)
         return pe_invalid(err, a->offsets.n ? "offsets" : "table",
                           posenc_text("%lld rows, offset %lld", (long long)a->subject.n, (long long)last),

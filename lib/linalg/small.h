@@ -18,9 +18,6 @@ typedef struct pe_small {
     pe_pairs *out;  /* as pe_component_pairs would hand over, in panels; stays empty where not solved */
 } pe_small;
 
-/* Whether the lanes are the way for a component. */
-static inline bool pe_is_small(const pe_component *c) { return c->n <= PE_SMALL_ROWS && !c->diagonal; }
-
 posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posenc_error *err);
 /* The largest and the smallest entry of each of eight columns; x (n, 8). */
 void pe_panel_extent(int64_t n, const double *x, double most[8], double least[8]);

@@ -569,17 +569,6 @@ static void band(const pe_rope_params *p, mpfr_t low, mpfr_t high)
         mpfr_add_d(high, high, 0.001, MPFR_RNDN);
 }
 
-void pe_rope_band(const pe_rope_params *p, double *low, double *high)
-{
-    mpfr_t l, h;
-    mpfr_inits2(BITS, l, h, (mpfr_ptr)NULL);
-    band(p, l, h);
-    *low = mpfr_get_d(l, MPFR_RNDN);
-    *high = mpfr_get_d(h, MPFR_RNDN);
-    mpfr_clears(l, h, (mpfr_ptr)NULL);
-    mpfr_free_cache();
-}
-
 /* rung = (1 - g) rung + g rung / factor */
 static void mix(mpfr_t rung, mpfr_t g, double factor)
 {

@@ -154,9 +154,6 @@ pe_dd pe_rope_attention(const posenc_request *r, const pe_rope_params *p); /* th
 double pe_rope_softmax(const pe_rope_params *p);                           /* what multiplies the softmax scale */
 double pe_rope_ns(const pe_rope_params *p, bool single);                   /* cost of the frequencies */
 
-/* The ends of YaRN's band, clamped as the ramp takes them. */
-void pe_rope_band(const pe_rope_params *p, double *low, double *high);
-
 /* (pairs) frequencies to 106 bits; `single`: formed in float32, step by step as float32 peers do. */
 posenc_status pe_rope_frequencies(const pe_rope_params *p, bool single, pe_dd *w, const posenc_context *ctx);
 

@@ -13,14 +13,6 @@ enum { LARGE = 65536 }; /* bytes of a message that is not parsed on a poller */
 
 static void fail(pe_rpc *c, const posenc_error *err) { pe_rpc_reply(c, NULL, err, 0); }
 
-static void busy(pe_rpc *c)
-{
-    posenc_error err = { 0 };
-    posenc_fail(&err, PE_BUSY, "UNAVAILABLE", "queue", "queue_full",
-                "try again: too many computations wait (setting queue)");
-    fail(c, &err);
-}
-
 /* ---- the answer ---- */
 
 /* A container in one piece, malloc'ed; a NUL follows. NULL: see err. */
@@ -116,13 +108,6 @@ static void answer(pe_rpc *c)
     pe_rpc_reply(c, b, err.n ? &err : NULL, 0);
 }
 
-static void answer_job(void *arg)
-{
-    pe_rpc *c = arg;
-    answer(c);
-    pe_rpc_unref(c);
-}
-
 static void on_done(pe_call *w)
 {
     pe_rpc *c = (pe_rpc *)w;
@@ -134,15 +119,10 @@ static void on_done(pe_call *w)
 /* Here, or where drawing keeps nobody waiting. */
 static void answer_hit(pe_rpc *c)
 {
-    if (!c->picture || !c->wait.entry) {
+    if (c->picture && c->wait.entry)
+        pe_rpc_run(c, answer);
+    else
         answer(c);
-        return;
-    }
-    pe_rpc_ref(c);
-    if (pe_service_run(c->g->s, answer_job, c))
-        return;
-    busy(c);
-    pe_rpc_unref(c);
 }
 
 /* ---- the request ---- */
@@ -239,24 +219,4 @@ static void parse(pe_rpc *c)
         pe_rpc_watch(c);
 }
 
-static void parse_job(void *arg)
-{
-    pe_rpc *c = arg;
-    parse(c);
-    pe_rpc_unref(c);
-}
-
-void pe_analyze_begin(pe_rpc *c)
-{
-    if (!pe_rpc_serving(c))
-        return;
-    if (!c->request || grpc_byte_buffer_length(c->request) <= LARGE) {
-        parse(c);
-        return;
-    }
-    pe_rpc_ref(c);
-    if (pe_service_run(c->g->s, parse_job, c))
-        return;
-    busy(c);
-    pe_rpc_unref(c);
-}
+void pe_analyze_begin(pe_rpc *c) { pe_rpc_read(c, LARGE, parse); }

@@ -449,6 +449,36 @@ void pe_rpc_reply(pe_rpc *c, grpc_byte_buffer *message, const posenc_error *err,
         grpc_byte_buffer_destroy(message);
 }
 
+static void run(void *arg)
+{
+    pe_rpc *c = arg;
+    c->job(c);
+    pe_rpc_unref(c);
+}
+
+void pe_rpc_run(pe_rpc *c, void (*fn)(pe_rpc *c))
+{
+    posenc_error err = { 0 };
+    c->job = fn;
+    pe_rpc_ref(c);
+    if (pe_service_run(c->g->s, run, c))
+        return;
+    posenc_fail(&err, PE_BUSY, "UNAVAILABLE", "queue", "queue_full",
+                "try again: too many computations wait (setting queue)");
+    pe_rpc_reply(c, NULL, &err, 0);
+    pe_rpc_unref(c);
+}
+
+void pe_rpc_read(pe_rpc *c, size_t here, void (*read)(pe_rpc *c))
+{
+    if (!pe_rpc_serving(c))
+        return;
+    if (!c->request || grpc_byte_buffer_length(c->request) <= here)
+        read(c);
+    else
+        pe_rpc_run(c, read);
+}
+
 /* ---- streams whose end may come at any time ---- */
 
 bool pe_rpc_begin_send(pe_rpc *c)

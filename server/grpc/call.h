@@ -110,6 +110,8 @@ struct pe_rpc {
     _Atomic int64_t expires_ns; /* when a client that does not read is cut off; 0: not yet sending */
     char digest[65];            /* "": none to tell */
 
+    void (*job)(pe_rpc *c); /* on the pool: what runs there */
+
     /* encodings */
     pe_request *q;
     posenc_selection selection;
@@ -147,6 +149,12 @@ void pe_rpc_reply(pe_rpc *c, grpc_byte_buffer *message, const posenc_error *err,
 void pe_rpc_send(pe_rpc *c, grpc_byte_buffer *message, void (*sent)(pe_rpc *c, bool ok)); /* takes message */
 void pe_rpc_receive(pe_rpc *c, void (*got)(pe_rpc *c, bool ok));                          /* into c->message */
 void pe_rpc_expect(pe_rpc *c, uint64_t size); /* sets expires_ns for an answer of that size */
+
+/* Runs fn(c) on the pool; where its queue is full the call ends instead. */
+void pe_rpc_run(pe_rpc *c, void (*fn)(pe_rpc *c));
+/* For `begin`: reads a message of at most `here` bytes on this poller, a larger one on the pool; none while the server
+ * starts, when the call ends. */
+void pe_rpc_read(pe_rpc *c, size_t here, void (*read)(pe_rpc *c));
 
 /* For Watch and reflection, whose status may be sent while a message is on its way. */
 bool pe_rpc_begin_send(pe_rpc *c);                   /* lock held: false when ended or sending */

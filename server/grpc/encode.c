@@ -342,27 +342,4 @@ static void parse(pe_rpc *c)
     }
 }
 
-static void parse_job(void *arg)
-{
-    pe_rpc *c = arg;
-    parse(c);
-    pe_rpc_unref(c);
-}
-
-void pe_encode_begin(pe_rpc *c)
-{
-    posenc_error err = { 0 };
-    if (!pe_rpc_serving(c))
-        return;
-    if (!c->request || grpc_byte_buffer_length(c->request) <= LARGE) {
-        parse(c);
-        return;
-    }
-    pe_rpc_ref(c);
-    if (pe_service_run(c->g->s, parse_job, c))
-        return;
-    posenc_fail(&err, PE_BUSY, "UNAVAILABLE", "queue", "queue_full",
-                "try again: too many computations wait (setting queue)");
-    fail(c, &err);
-    pe_rpc_unref(c);
-}
+void pe_encode_begin(pe_rpc *c) { pe_rpc_read(c, LARGE, parse); }

@@ -82,28 +82,8 @@ static void answer(pe_rpc *c)
     pe_rpc_reply(c, b, err.n ? &err : NULL, 0);
 }
 
-static void run(void *arg)
-{
-    pe_rpc *c = arg;
-    answer(c);
-    pe_rpc_unref(c);
-}
-
 void pe_resolve_begin(pe_rpc *c)
 {
     enum { SMALL = 16 << 10 }; /* bytes of a configuration that is resolved on a poller */
-    posenc_error err = { 0 };
-    if (!pe_rpc_serving(c))
-        return;
-    if (!c->request || grpc_byte_buffer_length(c->request) <= SMALL) {
-        answer(c);
-        return;
-    }
-    pe_rpc_ref(c);
-    if (pe_service_run(c->g->s, run, c))
-        return;
-    posenc_fail(&err, PE_BUSY, "UNAVAILABLE", "queue", "queue_full",
-                "try again: too many computations wait (setting queue)");
-    pe_rpc_reply(c, NULL, &err, 0);
-    pe_rpc_unref(c);
+    pe_rpc_read(c, SMALL, answer);
 }

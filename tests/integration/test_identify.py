@@ -45,7 +45,7 @@ def table(server):
 
 
 @pytest.fixture(scope="module")
-def stub(server):
+def caller(server):
     c = rpc.Client(server.grpc)
     yield c
     c.close()
@@ -57,18 +57,18 @@ def command(*words, ok=True, **kw):
     return run.stdout if ok else run.stderr
 
 
-def ask(stub, method, **members):
-    m = stub.message(f"posenc.v1.{method}Request")()
+def ask(caller, method, **members):
+    m = caller.message(f"posenc.v1.{method}Request")()
     own = getattr(m, method.lower())
     for name, value in members.items():
         if name == "of":
             m.of.CopyFrom(value)
         else:
-            stub.set(own, name, value)
-    return stub.call(f"posenc.v1.EncodingService.{method}", m)
+            caller.set(own, name, value)
+    return caller.call(f"posenc.v1.EncodingService.{method}", m)
 
 
-def test_identify_one_answer(server, stub, table, tmp_path):
+def test_identify_one_answer(server, caller, table, tmp_path):
     """Of npy, safetensors, JSON, over gRPC, by the command here and there, by the client: the same text, once computed."""
     first, headers = post(server, "/v1/identify", npy(table), NPY)
     assert first["report"] == "identify" and first["answer"] == "rope" and first["digest"] == headers["Posenc-Digest"]
@@ -78,7 +78,7 @@ def test_identify_one_answer(server, stub, table, tmp_path):
                               "original_max_position_embeddings": 8192, "num_positions": 128, "offset": 3}
     again, headers = post(server, "/v1/identify", posenc.safetensors.save({"table": table}), "application/vnd.safetensors")
     assert again == first and "hit" in headers["Cache-Status"]
-    by_rpc = ask(stub, "Identify", table=table)
+    by_rpc = ask(caller, "Identify", table=table)
     assert by_rpc.digest == first["digest"] and json.loads(by_rpc.answer_json) == first
     np.save(tmp_path / "t.npy", table)
     assert json.loads(command("identify", tmp_path / "t.npy", "--format", "json")) == first
@@ -92,7 +92,7 @@ def test_identify_one_answer(server, stub, table, tmp_path):
     assert [p["name"] for p in parameters["parameters"]][:2] == ["table", "tolerance"]
 
 
-def test_compare_one_answer(server, stub, table, tmp_path):
+def test_compare_one_answer(server, caller, table, tmp_path):
     query = "head_dim=128&num_positions=128&offset=2&rope_type=llama3&factor=8&original_max_position_embeddings=8192&rope_theta=500000"
     first, _ = post(server, f"/v1/compare?encoding=rope&tensor=cos&{query}", npy(table), NPY)
     assert first["report"] == "compare" and first["mistake"] == "off_by_one" and not first["equal"]
@@ -100,7 +100,7 @@ def test_compare_one_answer(server, stub, table, tmp_path):
     assert first["largest_absolute"] == pytest.approx(max(first["by_row"]), rel=1e-5)
     params = dict(p.split("=") for p in query.split("&"))
     typed = {k: v if k == "rope_type" else float(v) if k in ("factor", "rope_theta") else int(v) for k, v in params.items()}
-    by_rpc = ask(stub, "Compare", table=table, tensor="cos", of=stub.request("rope", typed))
+    by_rpc = ask(caller, "Compare", table=table, tensor="cos", of=caller.request("rope", typed))
     assert by_rpc.digest == first["digest"] and json.loads(by_rpc.answer_json) == first
     np.save(tmp_path / "t.npy", table)
     words = ["compare", tmp_path / "t.npy", "rope", "--tensor", "cos", *query.split("&")]
@@ -168,12 +168,12 @@ def test_examples_of_help_run(report, tmp_path):
     assert "element type of real outputs" not in words
 
 
-def test_refused_over_grpc(stub):
+def test_refused_over_grpc(caller):
     for method, members in (("Identify", {"table": np.array([[1, np.inf]] * 8)}), ("Identify", {}), ("Compare", {"table": np.ones((4, 4))})):
         with pytest.raises(grpc.RpcError) as e:
-            ask(stub, method, **members)
+            ask(caller, method, **members)
         assert e.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-        assert stub.details(e.value)[1]["BadRequest"].field_violations
+        assert caller.details(e.value)[1]["BadRequest"].field_violations
 
 
 def test_deadline_and_budget(start_server, table):
