@@ -565,7 +565,7 @@ typedef struct posenc_identification { /* lives in the arena that it was made in
  * Frequencies, bases, factors, offsets are fitted, and every match was computed and held against the whole table.
  * tolerance: largest difference, as a share of the largest magnitude of the table, 0 .. 0.1; 0: 0.006.
  * At least 8 rows are needed for a promise; with fewer there may be no match. Errors: INVALID (NaN, infinity, one row, no
- * elements; the field says which), LIMIT (over 2^26 elements, or scratch over ctx->memory_limit), CANCELLED, DEADLINE, BUSY.
+ * elements; the field says which), LIMIT (over 2^24 elements, or scratch over ctx->memory_limit), CANCELLED, DEADLINE, BUSY.
  * Deterministic; `ctx` may be NULL and is polled. */
 posenc_status posenc_identify(const posenc_tensor *table, double tolerance, posenc_arena *a, posenc_identification *out,
                               posenc_context *ctx, posenc_error *err);
@@ -601,7 +601,8 @@ typedef struct posenc_comparison { /* lives in the arena that it was made in */
  *   rows_reversed columns_reversed columns_padded columns_cut off_by_one exponent base scale_left_out scale_twice scaled
  *   attention_factor_left_out attention_factor_twice rope_scaling_left_out rope_type rounded precision precision_of_angles
  *   short_angles axis_order form odd_dim normalize direction other_output
- * Errors, limits, polling: as posenc_identify; INVALID also for an output that is not there. */
+ * Errors, limits, polling: as posenc_identify; INVALID also for an output that is not there, LIMIT also over 262,144 rows and
+ * columns together, which have a figure each. */
 posenc_status posenc_compare(const posenc_tensor *table, const posenc_request *r, const char *output, posenc_arena *a,
                              posenc_comparison *out, posenc_context *ctx, posenc_error *err);
 /* {"output","rows","columns","answer_rows","answer_columns","same_sides","equal","differing","largest_absolute",

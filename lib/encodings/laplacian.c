@@ -723,8 +723,6 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     const laplacian *p = j->request->params;
     pe_grace grace;
     pe_grace_init(&grace, p->allow_partial ? o->behind : NULL);
-    if (j->request->graph->batched)
-        grace.ctx.progress = NULL;
     posenc_context *ctx = p->allow_partial ? &grace.ctx : j->ctx;
     pe_spectrum s = { 0 };
     pe_canonical w = { 0 };

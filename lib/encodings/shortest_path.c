@@ -664,7 +664,7 @@ static void say_progress(const work *w, int64_t done)
 {
     const posenc_context *ctx = w->j->ctx;
     char sentence[64];
-    if (!ctx || !ctx->progress || w->j->request->graph->batched)
+    if (!ctx || !ctx->progress)
         return;
     snprintf(sentence, sizeof sentence, "%lld of %lld sources", (long long)done, (long long)w->sources);
     ctx->progress(ctx->user, (double)done / (double)w->sources, sentence);
