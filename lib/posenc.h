@@ -601,8 +601,8 @@ typedef struct posenc_comparison { /* lives in the arena that it was made in */
  *   rows_reversed columns_reversed columns_padded columns_cut off_by_one exponent base scale_left_out scale_twice scaled
  *   attention_factor_left_out attention_factor_twice rope_scaling_left_out rope_type rounded precision precision_of_angles
  *   short_angles axis_order form odd_dim normalize direction other_output
- * Errors, limits, polling: as posenc_identify; INVALID also for an output that is not there, LIMIT also over 262,144 rows and
- * columns together, which have a figure each. */
+ * Errors, limits, polling: as posenc_identify; INVALID also for an output that is not there, LIMIT also over 262,144 rows
+ * and columns together, which have a figure each. */
 posenc_status posenc_compare(const posenc_tensor *table, const posenc_request *r, const char *output, posenc_arena *a,
                              posenc_comparison *out, posenc_context *ctx, posenc_error *err);
 /* {"output","rows","columns","answer_rows","answer_columns","same_sides","equal","differing","largest_absolute",
