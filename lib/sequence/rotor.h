@@ -43,12 +43,18 @@ posenc_status pe_rotor_row(pe_rotor *r, double position, double *sine, double *c
 typedef struct pe_rotor_place {
     posenc_dtype dtype;
     bool zipped, cosine_first; /* the latter where zipped */
-    bool past;                 /* by stores around the cache; all is aligned to 16 bytes, and pe_past_cache_end follows */
+    int past;                  /* by stores around the cache: 64 or 16, which all is aligned to, and pe_past_cache_end
+                                * follows; 0: through it */
     void *first, *second;      /* sines and cosines of a row; zipped: the row, and NULL */
     size_t step;               /* bytes from a row to the next */
     size_t again;              /* not zipped: bytes to where sines and cosines are written once more; 0: they are not */
+    bool twice;                /* not zipped: each sine and cosine is there twice, side by side */
+    double scale;              /* multiplies sines and cosines, before they are rounded; 0: nothing does */
 } pe_rotor_place;
-/* The numbers that pe_rotor_row and posenc_convert give, of positions first, first + 1, ..., `n` of them. */
+/* Whether pe_rotor_rows can multiply by it. */
+static inline bool pe_rotor_scales(double scale) { return scale >= 0x1p-60 && scale <= 0x1p60; }
+/* The numbers that pe_rotor_row, the product with `scale`, and posenc_convert give, of positions first, first + 1, ..., `n`
+ * of them. */
 posenc_status pe_rotor_rows(pe_rotor *r, double first, int64_t n, const pe_rotor_place *to, pe_pace *pace);
 
 /* row = first[0], second[0], first[1], second[1], ... of n pairs. */
