@@ -30,19 +30,33 @@ static size_t stride(size_t pairs) { return (pairs + 7) / 8 * 8 + 8; }
 static size_t digit_rows(size_t pairs) { return keeps(pairs) ? DIGITS * 7 : DIGITS; }
 static size_t rotation_rows(size_t pairs) { return keeps(pairs) ? FARTHEST + 1 : 1; }
 
+/* A power of two: as many as take half a megabyte, one at least. */
+static size_t kept_rows(size_t pairs)
+{
+    size_t n = 256;
+    while (n > 1 && n * 2 * stride(pairs) > 1 << 16)
+        n /= 2;
+    return n;
+}
+
 uint64_t pe_rotor_size(size_t pairs)
 {
-    const uint64_t rows = 1 + digit_rows(pairs) + rotation_rows(pairs) + LEVELS;
-    return rows * 2 * stride(pairs) * sizeof(double);
+    const uint64_t rows = 1 + digit_rows(pairs) + rotation_rows(pairs) + LEVELS + kept_rows(pairs);
+    return rows * 2 * stride(pairs) * sizeof(double) + kept_rows(pairs) * sizeof(int64_t);
 }
 
 pe_rotor pe_rotor_begin(const pe_dd *w, size_t pairs, void *storage)
 {
     const size_t row = 2 * stride(pairs);
-    pe_rotor r = { .pairs = pairs, .w = w, .unit = storage, .block = -1, .last = -1 };
+    pe_rotor r = { .pairs = pairs, .w = w, .unit = storage, .at = { -1, -1, -1, -1 }, .last = -1 };
     r.digit = r.unit + row;
     r.rotation = r.digit + digit_rows(pairs) * row;
     r.chain = r.rotation + rotation_rows(pairs) * row;
+    r.kept = r.chain + LEVELS * row;
+    r.keeps = kept_rows(pairs);
+    r.kept_at = (int64_t *)(void *)(r.kept + r.keeps * row);
+    for (size_t i = 0; i < r.keeps; i++)
+        r.kept_at[i] = -1;
     for (size_t i = 0; i < pairs; i++) {
         r.unit[i] = 0;
         r.unit[row / 2 + i] = 1;
@@ -563,37 +577,64 @@ static posenc_status rotation(pe_rotor *r, int step, const double **row, pe_pace
     return st;
 }
 
+/* Whether the anchor of a level is that of a block, or is kept. */
+static bool is_there(pe_rotor *r, int level, int64_t block)
+{
+    const int64_t at = block >> 6 * (level - 1);
+    const size_t place = (size_t)at & (r->keeps - 1);
+    if (r->at[level] == at)
+        return true;
+    if (level != 2 || r->kept_at[place] != at)
+        return false;
+    r->anchor[2] = r->kept + place * 2 * stride(r->pairs);
+    r->at[2] = at;
+    return true;
+}
+
+/* What is above all digits; where that is nothing, factors begin with the digits. */
+static posenc_status make_top(pe_rotor *r, int64_t above, pe_pace *pace)
+{
+    r->at[0] = -1;
+    posenc_status st = above ? exact(r, ldexp((double)above, 6 * LEVELS), r->chain, pace) : PE_OK;
+    if (st)
+        return st;
+    r->anchor[0] = above ? r->chain : r->unit;
+    r->at[0] = above;
+    return PE_OK;
+}
+
+/* The anchor of a level, from that above. */
+static posenc_status make_anchor(pe_rotor *r, int level, int64_t at, pe_pace *pace)
+{
+    const size_t row = 2 * stride(r->pairs), place = (size_t)at & (r->keeps - 1);
+    const double *above = r->anchor[level == LEVELS - 1 ? 0 : level + 1], *high, *low;
+    double *to = level == 2 ? r->kept + place * row : r->chain + (size_t)level * row;
+    r->at[level] = -1;
+    if (level == 2)
+        r->kept_at[place] = -1;
+    posenc_status st = two_factors(r, level, (int)(at & 63), &high, &low, pace);
+    st = st ? st : multiply_three(r, above, high, low, to, &r->anchor[level], pace);
+    if (st)
+        return st;
+    r->at[level] = at;
+    if (r->anchor[level] == to && level == 2)
+        r->kept_at[place] = at;
+    return PE_OK;
+}
+
 /* Brings the anchors to a block: those of the levels above that stay, stay. */
 static posenc_status go_to(pe_rotor *r, int64_t block, pe_pace *pace)
 {
-    const size_t row = 2 * stride(r->pairs);
+    const int64_t above = block >> 6 * (LEVELS - 1);
     int level = 1;
-    if (r->block < 0)
-        level = LEVELS;
-    else
-        while (level < LEVELS && r->block >> 6 * level != block >> 6 * level)
-            level++;
-    r->block = -1;
-    if (level == LEVELS) { /* what is above all digits; where that is nothing, factors begin with the digits */
-        double *top = r->chain;
-        const int64_t above = block >> 6 * (LEVELS - 1);
-        posenc_status st = above ? exact(r, ldexp((double)above, 6 * LEVELS), top, pace) : PE_OK;
-        if (st)
-            return st;
-        r->anchor[0] = above ? top : r->unit;
-        level--;
-    }
-    for (; level >= 1; level--) {
-        const double *above = r->anchor[level == LEVELS - 1 ? 0 : level + 1], *high, *low;
-        double *to = r->chain + (size_t)level * row;
-        posenc_status st = two_factors(r, level, (int)(block >> 6 * (level - 1) & 63), &high, &low, pace);
-        if (!st)
-            st = multiply_three(r, above, high, low, to, &r->anchor[level], pace);
-        if (st)
-            return st;
-    }
-    r->block = block;
-    return PE_OK;
+    posenc_status st = PE_OK;
+    while (level < LEVELS && !is_there(r, level, block))
+        level++;
+    if (level == LEVELS && r->at[0] != above)
+        st = make_top(r, above, pace);
+    while (!st && --level >= 1)
+        st = make_anchor(r, level, block >> 6 * (level - 1), pace);
+    return st;
 }
 
 /* ---- rows ---- */
@@ -608,7 +649,7 @@ typedef struct way {
 static posenc_status prepare(pe_rotor *r, int64_t p, way *y, pe_pace *pace)
 {
     const int64_t block = (p + FARTHEST) / STEPS, step = p - block * STEPS;
-    posenc_status st = block == r->block ? PE_OK : go_to(r, block, pace);
+    posenc_status st = block == r->at[1] ? PE_OK : go_to(r, block, pace);
     st = st ? st : rotation(r, (int)(step < 0 ? -step : step), &y->rotation, pace);
     y->anchor = r->anchor[1];
     y->back = step < 0;
@@ -785,9 +826,9 @@ posenc_status pe_rotor_rows(pe_rotor *r, double first, int64_t n, const pe_rotor
             st = put_exactly(r, position, i++, to, pace);
             continue;
         }
-        if (position < 0) {
+        if (position < 0 || n - i < 2) {
             l[0] = (line){ .position = position, .i = i++, .opposite = -1 };
-            st = prepare(r, (int64_t)-position, &l[0].y, pace);
+            st = prepare(r, (int64_t)fabs(position), &l[0].y, pace);
             st = st ? st : put_lines(r, l, 1, to, pace);
             continue;
         }

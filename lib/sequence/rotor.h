@@ -29,9 +29,13 @@ typedef struct pe_rotor {
     double *rotation;                      /* (33) those of two digits; of very many pairs one */
     double *chain;                         /* (levels) products from the top down to a level */
     const double *anchor[PE_ROTOR_LEVELS]; /* what stands there: [1] is the block's */
+    int64_t at[PE_ROTOR_LEVELS];           /* whose they are: the block without its lower digits; -1: none */
+    double *kept;                          /* those of level 2 that places here and there come back to */
+    int64_t *kept_at;                      /* (keeps) whose */
+    size_t keeps;                          /* a power of two */
     uint64_t digits_made, rotations_made;  /* one bit each */
     int digit_held[PE_ROTOR_DIGITS];       /* of very many pairs */
-    int64_t block, last;                   /* of the anchor; the rotation made last; -1: none */
+    int64_t last;                          /* the rotation made last; -1: none */
 } pe_rotor;
 
 uint64_t pe_rotor_size(size_t pairs); /* bytes of storage, which is aligned to 64 */
