@@ -128,6 +128,10 @@ static inline PE_AVX2 void stream32(char *to, const pe_floats16 *f)
     _mm256_stream_ps((float *)(void *)to, (__m256)__builtin_shufflevector(*f, *f, 0, 1, 2, 3, 4, 5, 6, 7));
     _mm256_stream_ps((float *)(void *)(to + 32), (__m256)__builtin_shufflevector(*f, *f, 8, 9, 10, 11, 12, 13, 14, 15));
 }
+static inline PE_AVX512 void float16_of(const pe_floats16 *f, pe_words16 *w)
+{
+    *w = (pe_words16)_mm512_cvtepu16_epi32(_mm512_cvtps_ph((__m512)*f, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
 static inline PE_AVX512 bool any_up_to(const pe_words16 *least, float most)
 {
     return _mm512_cmp_ps_mask((__m512)*least, _mm512_set1_ps(most), _CMP_LE_OQ) != 0;
@@ -216,8 +220,15 @@ PE_BODY void sixteen(const pe_lanes *first, const pe_lanes *second, posenc_dtype
     small_add(low, f, bits, here);
 }
 
-PE_BODY void shorter(const pe_floats16 *f, posenc_dtype dtype, pe_words16 *w)
+PE_BODY void shorter(const pe_floats16 *f, posenc_dtype dtype, pe_words16 *w, pe_path here)
 {
+#if defined(__x86_64__)
+    if (dtype == PE_float16 && here == PE_PATH_AVX512) {
+        float16_of(f, w);
+        return;
+    }
+#endif
+    (void)here;
     if (dtype == PE_float16)
         pe_float16_of(f, true, w);
     else
@@ -244,7 +255,7 @@ PE_BODY void put_apart(const pe_lanes *first, const pe_lanes *second, posenc_dty
         return;
     }
     pe_words16 w;
-    shorter(&f, dtype, &w);
+    shorter(&f, dtype, &w, here);
     if (twice) {
         f = (pe_floats16)(w | w << 16);
         put_floats(to, &f, past, here);
@@ -271,8 +282,8 @@ PE_BODY void put_zipped(const pe_lanes *a, const pe_lanes *b, const pe_lanes *a2
     pe_words16 v, w;
     sixteen(a, a2, dtype, false, &f, low, bits, here);
     sixteen(b, b2, dtype, false, &g, low, bits, here);
-    shorter(&f, dtype, &v);
-    shorter(&g, dtype, &w);
+    shorter(&f, dtype, &v, here);
+    shorter(&g, dtype, &w, here);
     f = (pe_floats16)(v | w << 16); /* the first of a pair is the lower half */
     put_floats(to, &f, past, here);
 }
