@@ -30,6 +30,10 @@ static size_t stride(size_t pairs) { return (pairs + 7) / 8 * 8 + 8; }
 static size_t digit_rows(size_t pairs) { return keeps(pairs) ? DIGITS * 7 : DIGITS; }
 static size_t rotation_rows(size_t pairs) { return keeps(pairs) ? FARTHEST + 1 : 1; }
 
+/* In float32: from sines to cosines. */
+static size_t narrow_stride(size_t pairs) { return (pairs + 31) / 32 * 32 + 16; }
+static size_t narrow_rows(size_t pairs) { return keeps(pairs) ? FARTHEST + 2 : 0; }
+
 /* A power of two: as many as take half a megabyte, one at least. */
 static size_t kept_rows(size_t pairs)
 {
@@ -42,19 +46,21 @@ static size_t kept_rows(size_t pairs)
 uint64_t pe_rotor_size(size_t pairs)
 {
     const uint64_t rows = 1 + digit_rows(pairs) + rotation_rows(pairs) + LEVELS + kept_rows(pairs);
-    return rows * 2 * stride(pairs) * sizeof(double) + kept_rows(pairs) * sizeof(int64_t);
+    return rows * 2 * stride(pairs) * sizeof(double) + narrow_rows(pairs) * 2 * narrow_stride(pairs) * sizeof(float) +
+           kept_rows(pairs) * sizeof(int64_t);
 }
 
 pe_rotor pe_rotor_begin(const pe_dd *w, size_t pairs, void *storage)
 {
     const size_t row = 2 * stride(pairs);
-    pe_rotor r = { .pairs = pairs, .w = w, .unit = storage, .at = { -1, -1, -1, -1 }, .last = -1 };
+    pe_rotor r = { .pairs = pairs, .w = w, .unit = storage, .at = { -1, -1, -1, -1 }, .last = -1, .narrow_at = -1 };
     r.digit = r.unit + row;
     r.rotation = r.digit + digit_rows(pairs) * row;
     r.chain = r.rotation + rotation_rows(pairs) * row;
     r.kept = r.chain + LEVELS * row;
     r.keeps = kept_rows(pairs);
-    r.kept_at = (int64_t *)(void *)(r.kept + r.keeps * row);
+    r.narrow = (float *)(void *)(r.kept + r.keeps * row);
+    r.kept_at = (int64_t *)(void *)(r.narrow + narrow_rows(pairs) * 2 * narrow_stride(pairs));
     for (size_t i = 0; i < r.keeps; i++)
         r.kept_at[i] = -1;
     for (size_t i = 0; i < pairs; i++) {
@@ -109,11 +115,14 @@ PE_KERNEL(turn, turn_body,
  */
 typedef struct product {
     const double *sa, *ca, *sb, *cb;
-    size_t n;                /* a multiple of GROUP */
-    float most;              /* what is small: 2^-18 times the scale */
-    bool negative, back;     /* the position is negative; the row is before the anchor */
-    pe_rotor_place to;       /* of the row */
-    char *opposite, *second; /* of the row opposite, which is after the anchor: its first and second place; NULL: none */
+    size_t n;                         /* a multiple of GROUP */
+    float most;                       /* what is small: 2^-18 times the scale */
+    bool negative, back;              /* the position is negative; the row is before the anchor */
+    const pe_rotor_place *to;         /* whose two places are not read, but */
+    char *first, *second;             /* those of the row; zipped: the row, and NULL */
+    char *first2, *second2;           /* those of the row opposite, which is after the anchor; NULL: none */
+    const float *narrow_a, *narrow_b; /* sines of anchor and rotation in float32; NULL: none */
+    size_t narrow_stride;             /* from there to the cosines */
 } product;
 
 enum { GROUP = 2 * PE_LANES, LINE = 64 }; /* pairs written together: whole lines of the cache, where they are float32 */
@@ -331,14 +340,14 @@ PE_BODY void write_loop(const product *of, posenc_dtype dtype, bool zipped, int 
 {
     const product p = *of; /* no store is to what it holds */
     const size_t size = PE_LANES * (dtype == PE_float32 ? sizeof(float) : sizeof(uint16_t));
-    const bool twice = !zipped && p.to.twice;
-    const size_t step = (zipped || twice ? 4 : 2) * size, again = p.to.again;
-    const double scale = p.to.scale;
+    const bool twice = !zipped && p.to->twice;
+    const size_t step = (zipped || twice ? 4 : 2) * size, again = p.to->again;
+    const double scale = p.to->scale;
     const uint32_t bits = bits_of(p.most);
     const uint64_t negative = (uint64_t)p.negative << 63, back = (uint64_t)p.back << 63;
-    const bool swap = zipped && p.to.cosine_first;
-    char *to = p.to.first, *to2 = zipped ? to : p.to.second;
-    char *at = both ? p.opposite : to, *at2 = both && !zipped ? p.second : at;
+    const bool swap = zipped && p.to->cosine_first;
+    char *to = p.first, *to2 = zipped ? to : p.second;
+    char *at = both ? p.first2 : to, *at2 = both && !zipped ? p.second2 : at;
     for (size_t i = 0; i < p.n; i += GROUP, to += step, to2 += step, at += step, at2 += step) {
         pe_lanes a, b, c, d, a2, b2, c2, d2;
         load_four(&p, i, &a, &b, &c, &d);
@@ -368,11 +377,148 @@ PE_BODY void write_loop(const product *of, posenc_dtype dtype, bool zipped, int 
 
 PE_BODY void write_past(const product *p, posenc_dtype dtype, bool zipped, int past, pe_words16 *low, pe_path here)
 {
-    if (p->opposite)
+    if (p->first2)
         write_loop(p, dtype, zipped, past, true, low, here);
     else
         write_loop(p, dtype, zipped, past, false, low, here);
 }
+
+/* ---- bfloat16 by way of float32, with AVX-512 ----
+ *
+ * A product of float32 is within 4 u of that of float64, u = 2^-24: each factor, a product and sums are rounded, and the
+ * sum; and |a d| + |b c| <= 1. Where what is DOUBT below and what is DOUBT above it round to the same bfloat16, what lies
+ * between does: the float64 product too. Otherwise that is made. So the bits are those of the other paths. */
+#if defined(__x86_64__)
+#define DOUBT 0x1.8p-22F /* 6 u */
+
+/* The halves in the upper bits of words, of what lies between two numbers. */
+static inline PE_AVX512 __m512i halves_of(__m512 low, __m512 high, __m512i *doubt)
+{
+    const __m512i half = _mm512_set1_epi32(0x8000);
+    const __m512i a = _mm512_add_epi32(_mm512_castps_si512(low), half),
+                  b = _mm512_add_epi32(_mm512_castps_si512(high), half);
+    *doubt = _mm512_ternarylogic_epi32(*doubt, a, b, 0xf6); /* doubt | (a ^ b) */
+    return b;
+}
+
+/* Of two words the upper halves: those of `first` below. */
+static inline PE_AVX512 __m512i join(__m512i first, __m512i second)
+{
+    const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
+    return _mm512_ternarylogic_epi32(_mm512_srli_epi32(first, 16), second, upper, 0xf8); /* a | (b & c) */
+}
+
+static PE_AVX512 __attribute__((noinline)) void write_in_float64(const product *of, size_t i, size_t n, bool zipped,
+                                                                 int past, pe_words16 *low)
+{
+    const size_t column = i * sizeof(uint16_t) * (zipped ? 2 : 1);
+    product p = *of;
+    p.sa += i;
+    p.ca += i;
+    p.sb += i;
+    p.cb += i;
+    p.n = n;
+    p.first += column;
+    p.first2 += column;
+    if (!zipped) {
+        p.second += column;
+        p.second2 += column;
+    }
+    if (zipped && past)
+        write_loop(&p, PE_bfloat16, true, LINE, true, low, PE_PATH_AVX512);
+    else if (zipped)
+        write_loop(&p, PE_bfloat16, true, 0, true, low, PE_PATH_AVX512);
+    else
+        write_loop(&p, PE_bfloat16, false, 0, true, low, PE_PATH_AVX512);
+}
+
+/* Sixteen products of both rows. */
+typedef struct both {
+    __m512i s, k, t, l;
+} both;
+
+static inline PE_AVX512 void both_of(const product *p, size_t i, both *out, __m512i *doubt)
+{
+    const __m512 a = _mm512_loadu_ps(p->narrow_a + i), b = _mm512_loadu_ps(p->narrow_a + p->narrow_stride + i);
+    const __m512 c = _mm512_loadu_ps(p->narrow_b + i), d = _mm512_loadu_ps(p->narrow_b + p->narrow_stride + i);
+    const __m512 e = _mm512_set1_ps(DOUBT), bc = _mm512_mul_ps(b, c), ac = _mm512_mul_ps(a, c);
+    const __m512 ad = _mm512_fmsub_ps(a, d, e), ad2 = _mm512_fmadd_ps(a, d, e);
+    const __m512 bd = _mm512_fmsub_ps(b, d, e), bd2 = _mm512_fmadd_ps(b, d, e);
+    out->s = halves_of(_mm512_sub_ps(ad, bc), _mm512_sub_ps(ad2, bc), doubt);
+    out->k = halves_of(_mm512_add_ps(bd, ac), _mm512_add_ps(bd2, ac), doubt);
+    out->t = halves_of(_mm512_add_ps(ad, bc), _mm512_add_ps(ad2, bc), doubt);
+    out->l = halves_of(_mm512_sub_ps(bd, ac), _mm512_sub_ps(bd2, ac), doubt);
+}
+
+static inline PE_AVX512 void put_line(char *to, __m512i v, bool past)
+{
+    if (past)
+        _mm512_stream_si512((__m512i *)(void *)to, v);
+    else
+        _mm512_storeu_si512(to, v);
+}
+
+static inline PE_AVX512 void put_lines_twice(char *to, size_t again, __m512i v, bool past)
+{
+    put_line(to, v, past);
+    if (again)
+        put_line(to + again, v, past);
+}
+
+/* Two rows that alternate, a line of sixteen pairs at a time. */
+static PE_AVX512 void narrow_zipped(const product *p, pe_words16 *low)
+{
+    const bool past = p->to->past == LINE, swap = p->to->cosine_first;
+    for (size_t i = 0; i < p->n; i += GROUP) {
+        char *to = p->first + 4 * i, *at = p->first2 + 4 * i;
+        __m512i doubt = _mm512_setzero_si512();
+        both x;
+        both_of(p, i, &x, &doubt);
+        if (_mm512_test_epi32_mask(doubt, _mm512_set1_epi32((int)0xffff0000))) {
+            write_in_float64(p, i, GROUP, true, past, low);
+            continue;
+        }
+        put_line(to, swap ? join(x.k, x.s) : join(x.s, x.k), past);
+        put_line(at, swap ? join(x.l, x.t) : join(x.t, x.l), past);
+    }
+}
+
+/* Two rows of sines and two of cosines, 32 of each at a time: those with even numbers, then those with odd ones. */
+static PE_AVX512 void narrow_apart(const product *p, pe_words16 *low)
+{
+    const bool past = p->to->past == LINE;
+    const size_t again = p->to->again;
+    for (size_t i = 0; i < p->n; i += 2 * GROUP) {
+        __m512i doubt = _mm512_setzero_si512();
+        both x, y;
+        both_of(p, i, &x, &doubt);
+        both_of(p, i + GROUP, &y, &doubt);
+        if (_mm512_test_epi32_mask(doubt, _mm512_set1_epi32((int)0xffff0000))) {
+            write_in_float64(p, i, 2 * GROUP, false, past, low);
+            continue;
+        }
+        put_lines_twice(p->first + 2 * i, again, join(x.s, y.s), past);
+        put_lines_twice(p->second + 2 * i, again, join(x.k, y.k), past);
+        put_lines_twice(p->first2 + 2 * i, again, join(x.t, y.t), past);
+        put_lines_twice(p->second2 + 2 * i, again, join(x.l, y.l), past);
+    }
+}
+
+/* A row in float32, in the order that these read. */
+static PE_AVX512 void narrow_row(const double *row, size_t to_cosine, size_t pairs, bool zipped, float *to)
+{
+    for (int half = 0; half < 2; half++, row += to_cosine, to += narrow_stride(pairs)) {
+        size_t i = 0;
+        for (; !zipped && i + 2 * GROUP <= pairs; i += 2 * GROUP)
+            for (size_t k = 0; k < GROUP; k++) {
+                to[i + k] = (float)row[i + 2 * k];
+                to[i + GROUP + k] = (float)row[i + 2 * k + 1];
+            }
+        for (; zipped && i + PE_LANES <= pairs; i += PE_LANES)
+            _mm256_storeu_ps(to + i, _mm512_cvtpd_ps(_mm512_loadu_pd(row + i)));
+    }
+}
+#endif
 
 /* `n` products of one place and so of one kind. Halves apart do not fill lines: they are not written past
  * the cache, nor are others that are not aligned to lines.
@@ -384,9 +530,17 @@ PE_BODY void write_body(const product *p, size_t n, posenc_dtype dtype, bool zip
     for (size_t i = 0; i < n; i++) {
         pe_words16 low;
         small_begin(&low, here);
-        if (lines && p[i].to.past == LINE && here != PE_PATH_BASE)
+#if defined(__x86_64__)
+        if (dtype == PE_bfloat16 && here == PE_PATH_AVX512 && p[i].narrow_a) {
+            if (zipped)
+                narrow_zipped(&p[i], &low);
+            else
+                narrow_apart(&p[i], &low);
+        } else
+#endif
+            if (lines && p[i].to->past == LINE && here != PE_PATH_BASE)
             write_past(&p[i], dtype, zipped, LINE, &low, here);
-        else if (dtype == PE_float32 && p[i].to.past)
+        else if (dtype == PE_float32 && p[i].to->past)
             write_past(&p[i], dtype, zipped, 16, &low, here);
         else
             write_past(&p[i], dtype, zipped, 0, &low, here);
@@ -404,10 +558,10 @@ PE_KERNEL(zipb16, write_body, (const product *p, size_t n, uint64_t *small), (p,
 static void write_products(const product *p, size_t n, uint64_t *small)
 {
     const pe_path path = pe_simd();
-    switch (p->to.dtype) {
-    case PE_float16: (p->to.zipped ? zip16_paths : write16_paths)[path](p, n, small); break;
-    case PE_bfloat16: (p->to.zipped ? zipb16_paths : writeb16_paths)[path](p, n, small); break;
-    default: (p->to.zipped ? zip32_paths : write32_paths)[path](p, n, small); break;
+    switch (p->to->dtype) {
+    case PE_float16: (p->to->zipped ? zip16_paths : write16_paths)[path](p, n, small); break;
+    case PE_bfloat16: (p->to->zipped ? zipb16_paths : writeb16_paths)[path](p, n, small); break;
+    default: (p->to->zipped ? zip32_paths : write32_paths)[path](p, n, small); break;
     }
 }
 
@@ -654,6 +808,7 @@ static posenc_status go_to(pe_rotor *r, int64_t block, pe_pace *pace)
 typedef struct way {
     const double *anchor, *rotation;
     bool back;
+    int step; /* how far */
 } way;
 
 /* Of a whole position, which is not negative. */
@@ -664,6 +819,7 @@ static posenc_status prepare(pe_rotor *r, int64_t p, way *y, pe_pace *pace)
     st = st ? st : rotation(r, (int)(step < 0 ? -step : step), &y->rotation, pace);
     y->anchor = r->anchor[1];
     y->back = step < 0;
+    y->step = (int)(step < 0 ? -step : step);
     return st;
 }
 
@@ -778,33 +934,83 @@ static posenc_status put_line_plainly(const pe_rotor *r, const line *l, size_t f
     return put_plainly(r, &forth, l->position2, first, m, &at, pace);
 }
 
-static product product_of(const pe_rotor *r, const line *l, size_t first, size_t m, const pe_rotor_place *to)
+static void set_product(const pe_rotor *r, const line *l, size_t first, size_t m, const pe_rotor_place *to, bool narrow,
+                        product *p)
 {
     const size_t to_cosine = stride(r->pairs);
     const double *a = l->y.anchor + first, *b = l->y.rotation + first;
     const float most = (float)(to->scale != 0 ? SMALL * to->scale * 1.001 : SMALL); /* rounded, it is no less */
-    product p = { a,    a + to_cosine, b, b + to_cosine, m, most, l->position < 0, l->y.back, place_of(to, l->i, first),
-                  NULL, NULL };
+    *p = (product){ .sa = a,
+                    .ca = a + to_cosine,
+                    .sb = b,
+                    .cb = b + to_cosine,
+                    .n = m,
+                    .most = most,
+                    .negative = l->position < 0,
+                    .back = l->y.back,
+                    .to = to };
+    const size_t column = first * posenc_dtype_size(to->dtype) * (to->zipped || to->twice ? 2 : 1);
+    size_t row = (size_t)l->i * to->step + column;
+    p->first = (char *)to->first + row;
+    p->second = to->zipped ? NULL : (char *)to->second + row;
     if (l->opposite >= 0) {
-        const pe_rotor_place there = place_of(to, l->opposite, first);
-        p.opposite = there.first;
-        p.second = there.second;
+        row = (size_t)l->opposite * to->step + column;
+        p->first2 = (char *)to->first + row;
+        p->second2 = to->zipped ? NULL : (char *)to->second + row;
+        if (narrow) {
+            p->narrow_stride = narrow_stride(r->pairs);
+            p->narrow_a = r->narrow + first;
+            p->narrow_b = p->narrow_a + 2 * p->narrow_stride * (size_t)(1 + l->y.step);
+        }
     }
-    return p;
+}
+
+enum { LEAST_NARROW = 8 }; /* rows that are worth an anchor in float32 */
+
+/* Anchor and rotations in float32, where they are of use. */
+static bool make_narrow(pe_rotor *r, const line *l, size_t n, const pe_rotor_place *to)
+{
+    bool made = false;
+#if defined(__x86_64__)
+    const size_t to_cosine = stride(r->pairs), row = 2 * narrow_stride(r->pairs);
+    made = to->dtype == PE_bfloat16 && to->scale == 0 && !to->twice && keeps(r->pairs) && pe_simd() == PE_PATH_AVX512;
+    if (made && r->narrow_zipped != to->zipped) {
+        r->narrow_zipped = to->zipped;
+        r->narrow_at = -1;
+        r->narrow_made = 0;
+    }
+    if (made && r->narrow_at != r->at[1]) {
+        narrow_row(r->anchor[1], to_cosine, r->pairs, to->zipped, r->narrow);
+        r->narrow_at = r->at[1];
+    }
+    for (size_t i = 0; i < n && made; i++) {
+        const int step = l[i].y.step;
+        if (!(r->narrow_made >> step & 1))
+            narrow_row(l[i].y.rotation, to_cosine, r->pairs, to->zipped, r->narrow + row * (size_t)(1 + step));
+        r->narrow_made |= 1ULL << step;
+    }
+#else
+    (void)r;
+    (void)l;
+    (void)n;
+    (void)to;
+#endif
+    return made;
 }
 
 /* Whole positions from one anchor, n <= MOST_LINES. */
-static posenc_status put_lines(const pe_rotor *r, const line *l, size_t n, const pe_rotor_place *to, pe_pace *pace)
+static posenc_status put_lines(pe_rotor *r, const line *l, size_t n, const pe_rotor_place *to, pe_pace *pace)
 {
     product p[MOST_LINES];
     posenc_status st = PE_OK;
+    const bool narrow = n >= LEAST_NARROW && make_narrow(r, l, n, to);
     for (size_t first = 0, m; first < r->pairs && !st; first += m) {
         const size_t left = r->pairs - first; /* whole groups together, then the rest */
         uint64_t small = UINT64_MAX;
         m = left >= SOME ? SOME : left >= GROUP ? left / GROUP * GROUP : left;
         if (m >= GROUP) {
             for (size_t i = 0; i < n; i++)
-                p[i] = product_of(r, &l[i], first, m, to);
+                set_product(r, &l[i], first, m, to, narrow && (to->zipped || m % (2 * GROUP) == 0), &p[i]);
             write_products(p, n, &small);
             st = pe_pace_add(pace, 2 * (int64_t)(m * n) * TURN_NS);
         }

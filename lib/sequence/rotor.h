@@ -35,6 +35,10 @@ typedef struct pe_rotor {
     size_t keeps;                          /* a power of two */
     uint64_t digits_made, rotations_made;  /* one bit each */
     int digit_held[PE_ROTOR_DIGITS];       /* of very many pairs */
+    float *narrow;                         /* (34) the block's anchor and rotations in float32; none of very many pairs */
+    int64_t narrow_at;                     /* whose anchor that is */
+    uint64_t narrow_made;                  /* rotations, one bit each */
+    bool narrow_zipped;                    /* in which order they are */
     int64_t last;                          /* the rotation made last; -1: none */
 } pe_rotor;
 

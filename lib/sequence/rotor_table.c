@@ -66,9 +66,6 @@ posenc_status pe_rotor_table(const pe_dd *w, size_t pairs, const pe_source *sour
     const bool alone = !ctx || !ctx->parallel || ctx->threads < 2; /* then one rotor does */
     const int64_t rows = CHUNK_PAIRS / (int64_t)(pairs ? pairs : 1);
     table t = { w, pairs, source, n, alone ? n : rows < LEAST_ROWS ? LEAST_ROWS : rows, *to, ctx };
-    /* of halves apart, a line would go out in two parts */
-    t.to.past = 0;
-    if ((to->zipped || to->dtype == PE_float32) && pe_past_cache(to->first, n ? (size_t)(n - 1) * to->step + 1 : 0, size))
-        t.to.past = alignment(to);
+    t.to.past = pe_past_cache(to->first, n ? (size_t)(n - 1) * to->step + 1 : 0, size) ? alignment(to) : 0;
     return pe_parallel(ctx, n ? (n - 1) / t.chunk + 1 : 0, pe_rotor_size(pairs), chunk, &t, err);
 }
