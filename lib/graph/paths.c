@@ -166,8 +166,9 @@ posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, pe_pace 
 
 /* ---- all pairs ---- */
 
-/* Nodes come one by one. Steps from a new node lead through its neighbours that are there; if it has several, it may be on
- * the way between any two. `none` and twice `none` fit the type; width is a multiple of 32.
+/* Every node but the first ones has a neighbour of a lower number: one of them, its parent, makes a forest. Its steps take
+ * two passes, children to parents and back. Then each node's other lower neighbours come, all at once: steps from it lead
+ * through them, and it may be on the way between any two. `none` and twice `none` fit the type; width is a multiple of 32.
  * to = min(to, from + by): a loop of this form becomes instructions of minima. */
 #define PAIRS(type)                                                                                   \
     PE_BODY void shorten_##type(type *restrict to, const type *restrict from, type by, int64_t width) \
@@ -178,52 +179,91 @@ posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, pe_pace 
                 to[k + i] = way < to[k + i] ? way : to[k + i];                                        \
             }                                                                                         \
     }                                                                                                 \
-    PE_BODY void add_node_##type(const pe_csr *c, type *steps, int64_t v, int64_t width)              \
+    PE_BODY void start_##type(type *row, int64_t v, type none, int64_t width)                         \
     {                                                                                                 \
-        type *row = steps + v * width, *column = steps + v;                                           \
-        int64_t a = c->ptr[v];                                                                        \
-        for (; a < c->ptr[v + 1] && c->col[a] < v; a++)                                               \
-            shorten_##type(row, steps + c->col[a] * width, 1, width);                                 \
-        row[v] = 0;                                                                                   \
-        if (a - c->ptr[v] > 1)                                                                        \
-            for (int64_t x = 0; x < v; x++)                                                           \
-                shorten_##type(steps + x * width, row, row[x], width);                                \
-        else                                                                                          \
-            for (int64_t x = 0; x < v; x++, column += width)                                          \
-                *column = row[x];                                                                     \
+        for (int64_t k = 0; k < width; k += 32)                                                       \
+            for (int i = 0; i < 32; i++)                                                              \
+                row[k + i] = (type)(k + i) == (type)v ? 0 : none;                                     \
+    }                                                                                                 \
+    PE_BODY void forest_##type(const pe_lower *l, type *steps, type none, int64_t n, int64_t width)   \
+    {                                                                                                 \
+        for (int64_t v = 0; v < n; v++)                                                               \
+            start_##type(steps + v * width, v, none, width);                                          \
+        for (int64_t v = n - 1; v > 0; v--)                                                           \
+            if (l->last[v] >= 0)                                                                      \
+                shorten_##type(steps + l->node[l->last[v]] * width, steps + v * width, 1, width);     \
+        for (int64_t v = 1; v < n; v++)                                                               \
+            if (l->last[v] >= 0)                                                                      \
+                shorten_##type(steps + v * width, steps + l->node[l->last[v]] * width, 1, width);     \
+    }                                                                                                 \
+    PE_BODY void others_##type(const pe_lower *l, type *steps, int64_t v, int64_t n, int64_t width)   \
+    {                                                                                                 \
+        type *row = steps + v * width;                                                                \
+        if (l->last[v] < 0 || l->before[l->last[v]] < 0)                                              \
+            return;                                                                                   \
+        for (int i = l->before[l->last[v]]; i >= 0; i = l->before[i])                                 \
+            shorten_##type(row, steps + l->node[i] * width, 1, width);                                \
+        for (int64_t x = 0; x < v; x++)                                                               \
+            shorten_##type(steps + x * width, row, row[x], width);                                    \
+        for (int64_t x = v + 1; x < n; x++)                                                           \
+            shorten_##type(steps + x * width, row, row[x], width);                                    \
     }
 PAIRS(uint8_t)
 PAIRS(uint16_t)
 
-PE_BODY void pairs_body(const pe_csr *c, uint8_t *steps)
+void pe_lower_list(pe_lower *l, const int32_t *source, const int32_t *target, int64_t arcs, int32_t base, int64_t n)
 {
-    const int64_t width = pe_pairs_width(c->n);
-    memset(steps, PE_PAIRS_NONE, (size_t)(c->n * width));
-    for (int64_t v = 0; v < c->n && width == 32; v++) /* most molecules have one of two known widths */
-        add_node_uint8_t(c, steps, v, 32);
-    for (int64_t v = 0; v < c->n && width == 64; v++)
-        add_node_uint8_t(c, steps, v, 64);
-    for (int64_t v = 0; v < c->n && width > 64; v++)
-        add_node_uint8_t(c, steps, v, width);
+    for (int64_t v = 0; v < n; v++)
+        l->last[v] = -1;
+    for (int64_t i = 0; i < arcs; i++) {
+        const int32_t u = source[i] - base, v = target[i] - base;
+        if (u == v)
+            continue;
+        l->node[i] = (int16_t)u;
+        l->before[i] = l->last[v];
+        l->last[v] = (int16_t)i;
+    }
 }
 
-PE_BODY void wide_body(const pe_csr *c, uint16_t *steps, int64_t v) { add_node_uint16_t(c, steps, v, pe_pairs_width(c->n)); }
+PE_BODY void pairs_in(const pe_lower *l, int64_t n, int64_t width, uint8_t *steps)
+{
+    forest_uint8_t(l, steps, PE_PAIRS_NONE, n, width);
+    for (int64_t v = 0; v < n; v++)
+        others_uint8_t(l, steps, v, n, width);
+}
 
-PE_KERNEL(pairs, pairs_body, (const pe_csr *c, uint8_t *steps), (c, steps))
-PE_KERNEL(wide, wide_body, (const pe_csr *c, uint16_t *steps, int64_t v), (c, steps, v))
+PE_BODY void pairs_body(const pe_lower *l, int64_t n, uint8_t *steps)
+{
+    const int64_t width = pe_pairs_width(n);
+    if (width == 32) /* most molecules have one of two known widths */
+        pairs_in(l, n, 32, steps);
+    else if (width == 64)
+        pairs_in(l, n, 64, steps);
+    else
+        pairs_in(l, n, width, steps);
+}
 
-void pe_pairs(const pe_csr *c, uint8_t *steps) { pairs_paths[pe_simd()](c, steps); }
+PE_BODY void wide_body(const pe_lower *l, int64_t n, int64_t v, uint16_t *steps)
+{
+    if (v)
+        others_uint16_t(l, steps, v, n, pe_pairs_width(n));
+    else
+        forest_uint16_t(l, steps, PE_WIDE_PAIRS_NONE, n, pe_pairs_width(n));
+}
 
-posenc_status pe_wide_pairs(const pe_csr *c, uint16_t *steps, pe_pace *pace)
+PE_KERNEL(pairs, pairs_body, (const pe_lower *l, int64_t n, uint8_t *steps), (l, n, steps))
+PE_KERNEL(wide, wide_body, (const pe_lower *l, int64_t n, int64_t v, uint16_t *steps), (l, n, v, steps))
+
+void pe_pairs(const pe_lower *l, int64_t n, uint8_t *steps) { pairs_paths[pe_simd()](l, n, steps); }
+
+posenc_status pe_wide_pairs(const pe_lower *l, int64_t n, uint16_t *steps, pe_pace *pace)
 {
     const pe_path path = pe_simd();
-    const int64_t width = pe_pairs_width(c->n);
+    const int64_t width = pe_pairs_width(n);
     posenc_status st = PE_OK;
-    for (int64_t i = 0; i < c->n * width; i++)
-        steps[i] = PE_WIDE_PAIRS_NONE;
-    for (int64_t v = 0; v < c->n && !st; v++) {
-        wide_paths[path](c, steps, v);
-        st = pe_pace_add(pace, v * (2 + width / 16) + 2 * width);
+    for (int64_t v = 0; v < n && !st; v++) { /* node 0, which has no lower neighbours, stands for the forest */
+        wide_paths[path](l, n, v, steps);
+        st = pe_pace_add(pace, n * (2 + width / 16));
     }
     return st;
 }

@@ -49,11 +49,22 @@ enum { PE_PAIRS = 126, PE_PAIRS_NONE = 127, PE_WIDE_PAIRS = 512, PE_WIDE_PAIRS_N
 
 /* Elements from one row of steps to the next. */
 static inline int64_t pe_pairs_width(int64_t n) { return (n + 31) / 32 * 32; }
-/* Of a symmetric matrix of at most PE_PAIRS nodes. steps (n, pe_pairs_width(n)), of which n columns count: PE_PAIRS_NONE
- * where there is no path. */
-void pe_pairs(const pe_csr *c, uint8_t *steps);
+
+/* Each node's neighbours of lower numbers, in chains. */
+enum { PE_LOWER_ARCS = 2048 };
+typedef struct pe_lower {
+    int16_t last[PE_WIDE_PAIRS];                        /* (n) a node's last arc; -1: it has none */
+    int16_t node[PE_LOWER_ARCS], before[PE_LOWER_ARCS]; /* (arcs) an arc's lower end; the one before it of the same node */
+} pe_lower;
+/* Of an undirected graph of n <= PE_WIDE_PAIRS nodes from `base` on and at most PE_LOWER_ARCS arcs, source <= target. Loops
+ * are left out, parallel edges do no harm. */
+void pe_lower_list(pe_lower *l, const int32_t *source, const int32_t *target, int64_t arcs, int32_t base, int64_t n);
+
+/* Between at most PE_PAIRS nodes. steps (n, pe_pairs_width(n)), of which n columns count: PE_PAIRS_NONE where there is no
+ * path. */
+void pe_pairs(const pe_lower *l, int64_t n, uint8_t *steps);
 /* The same of at most PE_WIDE_PAIRS nodes, with PE_WIDE_PAIRS_NONE. */
-posenc_status pe_wide_pairs(const pe_csr *c, uint16_t *steps, pe_pace *pace);
+posenc_status pe_wide_pairs(const pe_lower *l, int64_t n, uint16_t *steps, pe_pace *pace);
 
 /* ---- from a set ---- */
 

@@ -7,7 +7,6 @@
 #include "paths.h"
 #include "pool.h"
 #include "simd.h"
-#include "simd.h"
 
 Suite *small_kernels_suite(void);
 
@@ -63,16 +62,18 @@ START_TEST(pairs_by_every_path)
     net *g = net_er(sizes[_i].n, sizes[_i].m, false, false, 60 + (uint64_t)_i);
     posenc_arena *arena = posenc_arena_new(1 << 24);
     const int64_t n = sizes[_i].n, width = pe_pairs_width(n);
-    pe_simple *s = malloc(sizeof *s);
+    const posenc_graph *graph = built(g, arena);
+    pe_lower *lower = malloc(sizeof *lower);
     pe_pace pace = { 0 };
     double *d = net_floyd(g, false);
     uint8_t *bytes = malloc((size_t)(n * width));
     uint16_t *words = malloc((size_t)(n * width) * sizeof *words);
-    ck_assert(s && bytes && words && pe_simple_build(built(g, arena), 0, PE_LOOPS_KEEP, s));
+    ck_assert(lower && bytes && words);
+    pe_lower_list(lower, graph->source, graph->target, graph->arcs, 0, n);
     for (pe_path path = PE_PATH_BASE; path <= simd_widest(); path++) {
         simd_choose(path);
-        pe_pairs(&s->csr, bytes);
-        ck_assert(!pe_wide_pairs(&s->csr, words, &pace));
+        pe_pairs(lower, n, bytes);
+        ck_assert(!pe_wide_pairs(lower, n, words, &pace));
         for (int64_t i = 0; i < n * n; i++) {
             const int64_t at = i / n * width + i % n;
             ck_assert(bytes[at] == (isinf(d[i]) ? PE_PAIRS_NONE : d[i]));
@@ -82,7 +83,7 @@ START_TEST(pairs_by_every_path)
     free(bytes);
     free(words);
     free(d);
-    free(s);
+    free(lower);
     posenc_arena_free(arena);
     net_free(g);
 }
