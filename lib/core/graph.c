@@ -848,62 +848,61 @@ posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *er
     return st;
 }
 
-/* What most graphs of a batch are: few nodes, undirected, without weights, loops or parallel edges. Both passes over the
- * sorted arcs fill each row in ascending order: first the smaller neighbours, then the larger ones. */
-static posenc_status build_plain(const posenc_graph *graph, int64_t g, pe_csr *c, bool *plain, posenc_error *err)
+/* What most graphs are: undirected, without weights, loops or parallel edges. Both passes over the sorted arcs fill each row
+ * in ascending order: first the smaller neighbours, then the larger ones. */
+static posenc_status build_plain(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *c, bool *plain,
+                                 posenc_context *ctx, posenc_error *err)
 {
-    enum { NODES = 4096, ARCS = 16384 };
     const int64_t begin = graph->arc_ptr[g], m = graph->arc_ptr[g + 1] - begin, n = graph->ptr[g + 1] - graph->ptr[g];
     const int32_t *source = graph->source + begin, *target = graph->target + begin, base = (int32_t)graph->ptr[g];
+    posenc_status st = PE_OK;
     *plain = false;
-    if (graph->directed || graph->weight || graph->conflict[g] >= 0 || n > NODES || m > ARCS)
+    if (graph->directed || graph->weight || graph->conflict[g] >= 0)
         return PE_OK;
-    for (int64_t i = 0; i < m; i++)
+    for (int64_t i = 0; i < m && !st; i++) {
         if (source[i] == target[i] || (i && source[i] == source[i - 1] && target[i] == target[i - 1]))
             return PE_OK;
+        st = poll_at(i, ctx);
+    }
+    if (st)
+        return st;
     *plain = true;
-    *c = (pe_csr){ .n = n, .arcs = 2 * m };
-    int64_t *ptr = c->memory = malloc((size_t)(n + 2) * (sizeof *ptr + sizeof(double)) +
-                                      (size_t)(2 * m + 2 * n) * sizeof(int32_t));
+    pe_csr made = { .n = n, .arcs = 2 * m };
+    int64_t *ptr = made.memory = malloc((size_t)(n + 2) * (sizeof *ptr + sizeof(double)) +
+                                        (size_t)(2 * m) * sizeof(int32_t));
     if (!ptr)
         return no_memory(err);
-    double *degree = (double *)(ptr + n + 2);
-    int32_t *col = (int32_t *)(degree + n + 2), *component = col + 2 * m, *queue = component + n;
-    c->ptr = ptr;
-    c->degree = degree;
-    c->col = col;
-    c->component = component;
-    memset(ptr, 0, (size_t)(n + 2) * sizeof *ptr);
-    for (int64_t i = 0; i < m; i++) { /* ptr[v + 2]: degrees; then ptr[v + 1]: the next free place of v */
+    double *degree = made.degree = (double *)(ptr + n + 2);
+    int32_t *col = made.col = (int32_t *)(degree + n + 2);
+    made.ptr = ptr;
+    for (int64_t v = 0; v < n + 2 && !st; v++) {
+        ptr[v] = 0;
+        st = poll_at(v, ctx);
+    }
+    for (int64_t i = 0; i < m && !st; i++) { /* ptr[v + 2]: degrees; then ptr[v + 1]: the next free place of v */
         ptr[source[i] - base + 2]++;
         ptr[target[i] - base + 2]++;
+        st = poll_at(i, ctx);
     }
-    for (int64_t v = 0; v < n; v++) {
+    for (int64_t v = 0; v < n && !st; v++) {
         degree[v] = (double)ptr[v + 2];
         ptr[v + 2] += ptr[v + 1];
-        component[v] = -1;
+        st = poll_at(v, ctx);
     }
-    for (int64_t i = 0; i < m; i++)
+    for (int64_t i = 0; i < m && !st; i++) {
         col[ptr[target[i] - base + 1]++] = source[i] - base;
-    for (int64_t i = 0; i < m; i++)
-        col[ptr[source[i] - base + 1]++] = target[i] - base;
-    for (int32_t root = 0; root < n; root++) {
-        int64_t head = 0, tail = 0;
-        if (component[root] >= 0)
-            continue;
-        const int32_t id = (int32_t)c->ncomponents++;
-        queue[tail++] = root;
-        component[root] = id;
-        while (head < tail) {
-            const int32_t u = queue[head++];
-            for (int64_t a = ptr[u]; a < ptr[u + 1]; a++)
-                if (component[col[a]] < 0) {
-                    component[col[a]] = id;
-                    queue[tail++] = col[a];
-                }
-        }
+        st = poll_at(i, ctx);
     }
-    return PE_OK;
+    for (int64_t i = 0; i < m && !st; i++) {
+        col[ptr[source[i] - base + 1]++] = target[i] - base;
+        st = poll_at(i, ctx);
+    }
+    if (!st && !o->no_components)
+        st = pe_csr_components(&made, ctx, err);
+    if (st)
+        pe_csr_fini(&made);
+    *c = made;
+    return st;
 }
 
 posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_context *ctx,
@@ -913,7 +912,7 @@ posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_op
     entries e = { 0 };
     pe_csr c = { 0 };
     bool plain;
-    if ((st = build_plain(graph, g, out, &plain, err)) || plain)
+    if ((st = build_plain(graph, g, o, out, &plain, ctx, err)) || plain)
         return st;
     if ((st = check_options(graph, g, o, ctx, err)))
         goto done;
@@ -921,7 +920,7 @@ posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_op
         goto done;
     if ((st = fill(graph, o, &e, &c, ctx, err)))
         goto done;
-    if (!(graph->directed && o->directed) && (st = pe_csr_components(&c, ctx, err)))
+    if (!(graph->directed && o->directed) && !o->no_components && (st = pe_csr_components(&c, ctx, err)))
         goto done;
     *out = c;
     c = (pe_csr){ 0 };
@@ -980,8 +979,8 @@ void pe_csr_fini(pe_csr *c)
         free(c->col);
         free(c->weight);
         free(c->degree);
-        free(c->component);
     }
+    free(c->component);
     free(c->memory);
     *c = (pe_csr){ 0 };
 }

@@ -42,6 +42,7 @@ typedef struct pe_csr_options {
     int symmetrize, on_directed, self_loops, duplicate_edges;
     bool allow_negative;
     bool only_positive; /* the encoding has no row allow_negative, so that faults do not speak of it */
+    bool no_components; /* they are not asked for: not numbered */
     bool directed;      /* a directed graph keeps its arcs: row u holds the targets of u; on_directed is not looked at */
 } pe_csr_options;
 
@@ -57,7 +58,7 @@ typedef struct pe_csr {
     int64_t ncomponents;
     int32_t
         *component; /* (n) 0 .. ncomponents - 1, numbered by smallest node; NULL and 0 where the matrix is not symmetric */
-    void *memory;   /* of all these in one, where it is small */
+    void *memory;   /* of all these but component in one, where the graph is plain */
 } pe_csr;
 
 /* Builds graph g of the batch. INVALID (naming the edge in the client's list) for a conflict, duplicates, a directed graph

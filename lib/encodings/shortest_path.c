@@ -210,7 +210,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
         out->ns += 1500 + 60 * m + 30 * n + sources * (search + paths + edges + 4 * n) + (p->path_length ? 100 * m : 0);
         const uint64_t abreast = sources < PE_WAVE ? (uint64_t)sources : PE_WAVE;
         const uint64_t scratch = (uint64_t)arcs * 60 + (uint64_t)nodes * (160 + 8 * abreast) +
-                                 pe_wave_bytes(nodes, (int64_t)abreast) + pe_spread_bytes(nodes) + (uint64_t)(sources * 4) +
+                                 pe_wave_bytes(nodes, (int64_t)sources) + pe_spread_bytes(nodes) + (uint64_t)(sources * 4) +
                                  4096 + (p->path_length ? 4 * (uint64_t)arcs + 12 * (uint64_t)nodes : 0);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
@@ -241,8 +241,11 @@ typedef struct work {
     pe_wave wave;
     pe_spread search;
     int64_t sources;
-    int32_t *source;               /* (sources) */
-    double *row;                   /* (64, n) distances of a block of sources */
+    int32_t *source; /* (sources) */
+    double *row;     /* (n) distances from one source; not where steps alone are told, as: */
+    void *table;     /* (told) what is told of -1, 0, 1, ... steps: elements */
+    int64_t told;
+    bool equals;                   /* the table has `unreachable` for a distance */
     int32_t *before;               /* (max_predecessors) scratch */
     int32_t *edge;                 /* (arcs) of `into` their rows of edges; with path_length, as: */
     int32_t *order, *hops, *start; /* (n + 1) nodes by ascending steps; edges of the path to them; scratch */
@@ -257,6 +260,7 @@ static void work_fini(work *w)
     pe_spread_fini(&w->search);
     free(w->source);
     free(w->row);
+    free(w->table);
     free(w->before);
     free(w->edge);
     free(w->order);
@@ -330,10 +334,8 @@ static posenc_status work_init(work *w, posenc_error *err)
         return st;
     if (w->lengths && (st = pe_spread_init(&w->search, &w->csr, true, err)))
         return st;
-    const int64_t abreast = w->sources < PE_WAVE ? w->sources : PE_WAVE;
-    const size_t block = (size_t)(abreast * n) + 1;
     w->source = malloc((size_t)(w->sources + 1) * sizeof *w->source);
-    w->row = malloc(block * sizeof *w->row);
+    w->row = malloc((size_t)(n + 1) * sizeof *w->row);
     w->before = malloc((size_t)w->p->max_predecessors * sizeof *w->before);
     if (!w->source || !w->row || !w->before)
         return pe_no_memory("memory", err);
@@ -343,12 +345,8 @@ static posenc_status work_init(work *w, posenc_error *err)
     }
     if (!st && !w->whole)
         st = take_roots(w->p, n, w->source, &w->j->pace, err);
-    if (st || w->lengths)
-        return st;
-    bool together;
-    if ((st = pe_wave_abreast(&w->csr, w->source, w->sources, &together, &w->j->pace, err)))
-        return st;
-    return pe_wave_init(&w->wave, &w->csr, (int)abreast, together, err);
+    pe_wave_init(&w->wave, &w->csr, false);
+    return st;
 }
 
 /* The place of the pair (source s, node v) among all that are told. */
@@ -493,40 +491,87 @@ static posenc_status mirror(work *w)
     return st;
 }
 
-/* Sources first .. first + count - 1: search, predecessors, and the numbers in their places. */
-static posenc_status block(work *w, int64_t first, int count, posenc_error *err)
+/* One source, whose distances stand in w->row: predecessors, and the numbers in their places. */
+static posenc_status tell_source(work *w, int64_t s, posenc_error *err)
 {
     const int64_t n = w->j->n;
     const posenc_tensor *t = w->o->distances;
     posenc_status st = PE_OK;
-    if (!w->lengths && (st = pe_wave_run(&w->wave, w->source + first, count, &w->j->pace)))
-        return st;
-    for (int i = 0; i < count && !st; i++) {
-        double *row = w->row + i * n;
-        if (w->lengths && (st = pe_spread_run(&w->search, w->source + first + i, 1, -1, &w->j->pace, err)))
-            return st;
+    for (int64_t v = 0; v < n && w->o->predecessors && !st; v++)
+        st = list_before(w, s, v, w->row);
+    if (!st && w->o->path_edges)
+        st = list_edges(w, s, w->row);
+    if (!st)
+        st = tell(w, w->row, n, err);
+    for (int64_t v = 0; v < n && w->whole && !st; v += 4096) { /* a row of the matrix */
+        const int64_t some = n - v < 4096 ? n - v : 4096;
+        posenc_convert(t->dtype, element(t, place_of(w, s, v)), w->row + v, (size_t)some);
+        st = pe_pace_add(&w->j->pace, 2 * some);
+    }
+    for (int64_t v = 0; v < n && !w->whole && !st; v++) { /* a column of the rows of nodes */
+        posenc_convert(t->dtype, element(t, place_of(w, s, v)), w->row + v, 1);
+        st = pe_pace_add(&w->j->pace, 40 + (s ? 0 : 4 * w->sources));
+    }
+    return st;
+}
+
+/* What is told of -1 .. most steps. *fits: the dtype holds all that was not told before. */
+static posenc_status tell_table(work *w, int64_t most, bool *fits, posenc_error *err)
+{
+    enum { SOME = 1024 };
+    const posenc_tensor *t = w->o->distances;
+    const size_t size = posenc_dtype_size(t->dtype);
+    posenc_status st = PE_OK;
+    *fits = true;
+    if (most + 2 <= w->told)
+        return PE_OK;
+    const int64_t room = most + 2 < w->j->n / 2 ? 2 * (most + 2) : w->j->n + 1; /* steps are fewer than nodes */
+    void *table = realloc(w->table, (size_t)room * size);
+    if (!table)
+        return pe_no_memory("memory", err);
+    w->table = table;
+    while (w->told < most + 2 && *fits && !st) {
+        double told[SOME];
+        const int64_t some = most + 2 - w->told < SOME ? most + 2 - w->told : SOME;
+        for (int64_t i = 0; i < some; i++) {
+            const int64_t d = w->told + i - 1;
+            told[i] = pe_tell(&w->p->tell, (double)d);
+            *fits = *fits && told[i] <= w->most;
+            w->equals = w->equals || (d >= 0 && told[i] == (double)w->p->tell.unreachable &&
+                                      (!w->p->tell.capped || (double)d <= w->p->tell.max_dist));
+        }
+        posenc_convert(t->dtype, (char *)w->table + (size_t)w->told * size, told, (size_t)some);
+        w->told += some;
+        st = pe_pace_add(&w->j->pace, 8 * some);
+    }
+    return st;
+}
+
+/* *count sources from `first` on, one or more, which becomes how many were done. */
+static posenc_status block(work *w, int64_t first, int64_t *count, posenc_error *err)
+{
+    const int64_t n = w->j->n;
+    const posenc_tensor *t = w->o->distances;
+    bool quick = !w->o->predecessors && !w->o->path_edges && !w->lengths, fits = true;
+    posenc_status st;
+    if (w->lengths) {
+        *count = 1;
+        st = pe_spread_run(&w->search, w->source + first, 1, -1, &w->j->pace, err);
+    } else {
+        st = pe_wave_run(&w->wave, w->source + first, count, &w->j->pace, err);
+    }
+    if (!st && quick)
+        st = tell_table(w, w->wave.deepest, &fits, err);
+    if (!st && quick && fits && !w->equals)
+        return pe_wave_look_up(&w->wave, *count, w->table, posenc_dtype_size(t->dtype), element(t, place_of(w, first, 0)),
+                               w->whole ? 1 : w->sources, w->whole ? n : 1, &w->j->pace);
+    for (int64_t i = 0; i < *count && !st; i++) {
         for (int64_t v = 0; v < n && !st; v++) {
-            row[v] = w->lengths ? w->search.dist[v] : pe_wave_steps(&w->wave, i, v);
+            w->row[v] = w->lengths ? w->search.dist[v] : pe_wave_steps(&w->wave, i, v);
             st = pe_pace_add(&w->j->pace, 1);
         }
-        for (int64_t v = 0; v < n && w->o->predecessors && !st; v++)
-            st = list_before(w, first + i, v, row);
-        if (!st && w->o->path_edges)
-            st = list_edges(w, first + i, row);
         if (!st)
-            st = tell(w, row, n, err);
-        for (int64_t v = 0; v < n && w->whole && !st; v += 4096) { /* a row of the matrix */
-            const int64_t some = n - v < 4096 ? n - v : 4096;
-            posenc_convert(t->dtype, element(t, place_of(w, first + i, v)), row + v, (size_t)some);
-            st = pe_pace_add(&w->j->pace, 2 * some);
-        }
-    }
-    for (int64_t v = 0; v < n && !w->whole && !st; v++) { /* `count` columns of the rows of nodes */
-        double told[PE_WAVE];
-        for (int i = 0; i < count; i++)
-            told[i] = w->row[i * n + v];
-        posenc_convert(t->dtype, element(t, place_of(w, first, v)), told, (size_t)count);
-        st = pe_pace_add(&w->j->pace, 40 + 4 * (first ? count : w->sources));
+            st = tell_source(w, first + i, err);
     }
     return st;
 }
@@ -687,10 +732,11 @@ static posenc_status by_sources(pe_graph_job *j, answer *o, posenc_error *err)
     work w = { .p = j->request->params, .o = o, .j = j };
     const int64_t equal = o->equal;
     posenc_status st = work_init(&w, err);
-    for (int64_t first = 0; first < w.sources && !st; first += PE_WAVE) {
-        const int64_t left = w.sources - first;
-        st = block(&w, first, (int)(left < PE_WAVE ? left : PE_WAVE), err);
-        say_progress(&w, first);
+    for (int64_t first = 0, count; first < w.sources && j->n && !st; first += count) {
+        count = w.sources - first;
+        st = block(&w, first, &count, err);
+        if (first % PE_QUEUES == 0)
+            say_progress(&w, first);
     }
     if (!st && w.lengths && w.whole && !j->request->graph->directed)
         st = mirror(&w);
