@@ -641,7 +641,7 @@ posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *er
         queue[tail++] = (int32_t)root;
         c->component[root] = id;
         while (head < tail && !st) {
-            int32_t u = queue[head++];
+            const int32_t u = c->last = queue[head++];
             for (int64_t a = c->ptr[u]; a < c->ptr[u + 1] && !st; a++) {
                 if (c->component[c->col[a]] < 0) {
                     c->component[c->col[a]] = id;
@@ -702,7 +702,7 @@ static posenc_status build_plain(const posenc_graph *graph, int64_t g, pe_csr *c
         queue[tail++] = root;
         component[root] = id;
         while (head < tail) {
-            const int32_t u = queue[head++];
+            const int32_t u = c->last = queue[head++];
             for (int64_t a = ptr[u]; a < ptr[u + 1]; a++)
                 if (component[col[a]] < 0) {
                     component[col[a]] = id;

@@ -214,8 +214,10 @@ posenc_status pe_spectrum_part(pe_spectrum *s, int64_t c, pe_part *out, posenc_e
                              .degree = a->degree,
                              .normalized = s->o.normalization != PE_LAPLACIAN_NONE,
                              .kernel = s->null[c] ? s->unit + begin : NULL } };
-    if (a->ncomponents == 1 && !s->loops)
+    if (a->ncomponents == 1 && !s->loops) {
+        out->m.end = a->last + 1;
         return PE_OK;
+    }
 
     posenc_status st = PE_OK;
     int64_t arcs = 0, listed = 0;

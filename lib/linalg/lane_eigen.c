@@ -79,7 +79,7 @@ void pe_group_clear(pe_group *g, int64_t n)
     for (int64_t i = 0; i < n; i++)
         g->start[i] = (int32_t)i;
     for (int l = 0; l < PE_GROUP; l++) {
-        g->rows[l] = 0;
+        g->rows[l] = g->want[l] = 0;
         g->scale[l] = 1;
         g->first[l] = 0;
     }
@@ -615,10 +615,27 @@ PE_BODY void restore_body(pe_group *g, int64_t j)
 }
 PE_KERNEL(restore, restore_body, (pe_group * g, int64_t j), (g, j))
 
+/* One more pair for lanes whose last one is not yet apart from the next; returns whether any eigenvalue is to be counted for
+ * it that is not: `known` are. */
+static bool complete(pe_group *g, int64_t known)
+{
+    bool missing = false;
+    for (int l = 0; l < PE_LANES; l++) {
+        const int64_t all = g->rows[l] - (int64_t)g->first[l];
+        int64_t *want = &g->want[l];
+        while (*want && *want < all && *want < g->most && *want < known &&
+               g->counted[*want * PE_LANES + l] - g->counted[(*want - 1) * PE_LANES + l] < PE_GROUP_CLUSTER)
+            ++*want;
+        missing = missing || (*want == known && *want < all);
+        g->chains = *want > g->chains ? *want : g->chains;
+    }
+    return missing;
+}
+
 posenc_status pe_group_solve(pe_group *g, pe_pace *pace)
 {
     const pe_path on = pe_simd();
-    const int64_t n = g->n, extra = (PAIRS - g->chains % PAIRS) % PAIRS;
+    const int64_t n = g->n;
     posenc_status st = PE_OK;
     int64_t even = n; /* rows that every matrix has, or all but the empty ones */
     pe_masks inside[PE_LANE_ROWS], grid[GRID];
@@ -631,17 +648,20 @@ posenc_status pe_group_solve(pe_group *g, pe_pace *pace)
     for (int l = 0; l < PE_LANES; l++)
         even = g->rows[l] < even ? g->rows[l] : even;
     even = even < 1 ? 1 : even;
-    memset(&AT(g->vector, g->chains * n), 0, (size_t)(extra * n) * sizeof(pe_lanes)); /* restored with the last ones */
     for (int64_t i = n - 1; i > 0 && !st; i -= 16) {
         reduce_paths[on](g, i, i > 16 ? i - 16 : 0);
         st = pe_pace_add(pace, 16 * i * i);
     }
     if (!st)
         grid_paths[on](g, even, inside, grid);
-    for (int64_t j = 0; j < g->chains + 1 && !st; j += CHAINS) {
+    bool more = true;
+    for (int64_t j = 0; (j < g->chains + 1 || more) && !st; j += CHAINS) {
         bisect_paths[on](g, even, inside, grid, j);
         st = pe_pace_add(pace, 200 * n);
+        more = j + CHAINS > g->chains && complete(g, j + CHAINS);
     }
+    const int64_t extra = (PAIRS - g->chains % PAIRS) % PAIRS;
+    memset(&AT(g->vector, g->chains * n), 0, (size_t)(extra * n) * sizeof(pe_lanes)); /* restored with the last ones */
     for (int64_t j = 0; j < g->chains && !st; j += PAIRS) {
         iterate_paths[on](g, even, inside, j);
         st = pe_pace_add(pace, 200 * n + 4 * j * n);
