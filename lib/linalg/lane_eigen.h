@@ -32,6 +32,8 @@ typedef struct pe_group {
     double *vector;         /* (chains, n) out: unit vectors; what lies beyond a matrix's rows does not matter */
     double *doubt;          /* (chains) out: 0 where all is well */
     double *work;
+    double *noise;  /* (most, stride) numbers, not lanes: where iterations begin */
+    int64_t stride; /* rows that there is memory for */
 } pe_group;
 
 /* Bytes for groups of up to `rows` rows and `chains` pairs. */
