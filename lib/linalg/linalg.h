@@ -44,6 +44,7 @@ typedef struct pe_pairs {
     int64_t iterations; /* operator applications */
     bool partial;       /* stopped by its deadline: fewer than were wanted, and not surely the smallest; next is not known */
     void *memory;       /* of panels, values and residuals in one */
+    bool borrowed;      /* that memory is someone else's */
 } pe_pairs;
 
 /* All eigenpairs of a dense symmetric matrix, ascending (Householder tridiagonalisation, implicit QL).

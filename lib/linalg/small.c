@@ -279,19 +279,25 @@ static void extract_one(const pe_group *g, int64_t j, int lane, const int32_t *n
 
 typedef enum verdict { SOLVED, INCOMPLETE, DOUBTFUL } verdict;
 
-/* Memory for the pairs of a lane that nothing speaks against; *o stays empty where something does. */
-static posenc_status allocate(const pe_group *g, int lane, pe_pairs *o, posenc_error *err)
+/* Memory for the pairs of a lane that nothing speaks against; s->out stays empty where something does. */
+static posenc_status allocate(const pe_group *g, int lane, const pe_small *s, posenc_error *err)
 {
     const int64_t n = g->rows[lane], want = g->want[lane], np = panels(want);
+    const bool fits = s->room && np == panels(s->want);
     for (int64_t j = 0; j < want; j++)
         if (g->doubt[j * PE_GROUP + lane] != 0)
             return PE_OK;
-    double *memory = malloc((size_t)((n + 2) * np * PE_LANES) * sizeof *memory);
+    double *memory = fits ? s->room : malloc(pe_small_room(n, want) * sizeof *memory);
     if (!memory)
         return pe_no_memory("memory", err);
-    *o = (pe_pairs){ .n = n, .count = want, .next = INFINITY, .panels = memory, .memory = memory };
-    o->values = memory + n * np * PE_LANES;
-    o->residuals = o->values + np * PE_LANES;
+    *s->out = (pe_pairs){ .n = n,
+                          .count = want,
+                          .next = INFINITY,
+                          .panels = memory,
+                          .memory = fits ? NULL : memory,
+                          .borrowed = fits,
+                          .values = memory + n * np * PE_LANES,
+                          .residuals = memory + (n + 1) * np * PE_LANES };
     return PE_OK;
 }
 
@@ -358,8 +364,7 @@ static posenc_status solve_group(round_state *r, const int32_t *job, int count, 
     const int32_t *node[PE_GROUP] = { NULL };
     posenc_status st = pe_group_solve(&r->g, pace);
     for (int l = 0; l < count && !st; l++) {
-        pe_pairs *o = r->jobs[job[l]].out;
-        st = allocate(&r->g, l, o, err);
+        st = allocate(&r->g, l, &r->jobs[job[l]], err);
         node[l] = r->lane[l].node;
     }
     for (int64_t first = 0; first < r->g.chains && !st; first += PE_LANES) {
