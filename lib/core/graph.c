@@ -647,7 +647,7 @@ posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *er
         queue[tail++] = (int32_t)root;
         c->component[root] = id;
         while (head < tail && !st) {
-            const int32_t u = c->last = queue[head++];
+            int32_t u = queue[head++];
             for (int64_t a = c->ptr[u]; a < c->ptr[u + 1] && !st; a++) {
                 if (c->component[c->col[a]] < 0) {
                     c->component[c->col[a]] = id;
@@ -681,10 +681,12 @@ static posenc_status build_plain(const posenc_graph *graph, int64_t g, void *roo
         return no_memory(err);
     double *degree = (double *)(ptr + n + 2);
     int32_t *col = (int32_t *)(degree + n + 2), *component = col + 2 * m, *queue = component + n;
+    int64_t head = 0, tail = 0;
     c->ptr = ptr;
     c->degree = degree;
     c->col = col;
     c->component = component;
+    c->order = queue;
     memset(ptr, 0, (size_t)(n + 2) * sizeof *ptr);
     for (int64_t i = 0; i < m; i++) { /* ptr[v + 2]: degrees; then ptr[v + 1]: the next free place of v */
         ptr[source[i] - base + 2]++;
@@ -700,14 +702,13 @@ static posenc_status build_plain(const posenc_graph *graph, int64_t g, void *roo
     for (int64_t i = 0; i < m; i++)
         col[ptr[source[i] - base + 1]++] = target[i] - base;
     for (int32_t root = 0; root < n; root++) {
-        int64_t head = 0, tail = 0;
         if (component[root] >= 0)
             continue;
         const int32_t id = (int32_t)c->ncomponents++;
         queue[tail++] = root;
         component[root] = id;
         while (head < tail) {
-            const int32_t u = c->last = queue[head++];
+            const int32_t u = queue[head++];
             for (int64_t a = ptr[u]; a < ptr[u + 1]; a++)
                 if (component[col[a]] < 0) {
                     component[col[a]] = id;
