@@ -259,7 +259,7 @@ PE_KERNEL(reduce, reduce_body, (pe_group * g, int64_t last, int64_t end), (g, la
 /* ---- eigenvalues ---- */
 
 /* How many eigenvalues lie below x, for CHAINS shifts at a time; and the characteristic polynomial there, times a power of
- * two whose exponent is in the bits of a double. Rows from `even` on are not there in some lane. */
+ * two that depends on n and `power`. Rows from `even` on are not there in some lane. */
 PE_BODY void count_below(const reduced *t, int64_t n, int64_t even, const pe_masks *inside, const pe_lanes *x,
                          pe_masks *count, pe_lanes *value, pe_masks *power)
 {
@@ -307,7 +307,7 @@ PE_BODY void count_below(const reduced *t, int64_t n, int64_t even, const pe_mas
             const pe_lanes by = (pe_lanes)(0x7fe0000000000000 - exponent);
             p0[b] *= by;
             p1[b] *= by;
-            power[b] += exponent; /* beyond 64 bits, but differences are right */
+            power[b] += exponent >> 52;
         }
     }
     UNROLL for (int b = 0; b < CHAINS; b++)
@@ -350,11 +350,11 @@ typedef struct end {
  * the middle where the values do not differ in sign, as around an eigenvalue of even multiplicity. Never outside. */
 PE_BODY void between(const end *low, const end *high, pe_lanes *x)
 {
-    const pe_masks most = (pe_masks){ 0 } + ((int64_t)300 << 52), one = (pe_masks){ 0 } + ((int64_t)1023 << 52);
+    const pe_masks most = (pe_masks){ 0 } + 300;
     pe_masks power = high->power - low->power;
     power = (pe_masks)PE_SELECT((most - power) >> 63, most, power);
     power = (pe_masks)PE_SELECT((power + most) >> 63, -most, power);
-    const pe_lanes a = ABS(low->value), b = ABS(high->value) * (pe_lanes)(power + one);
+    const pe_lanes a = ABS(low->value), b = ABS(high->value) * (pe_lanes)((power + 1023) << 52);
     const pe_masks differ = SIGN((pe_masks)low->value ^ (pe_masks)high->value), known = -(pe_masks)a & -(pe_masks)b;
     const pe_lanes line = low->x + (high->x - low->x) * (a / (a + b)), middle = (low->x + high->x) * 0.5;
     *x = PE_SELECT(differ & SIGN(known), line, middle);
