@@ -820,7 +820,7 @@ done:
 static posenc_status number_components(pe_csr *c, int32_t *queue, posenc_context *ctx)
 {
     posenc_status st = PE_OK;
-    int64_t step = 0;
+    int64_t step = 0, head = 0, tail = 0;
     for (int64_t i = 0; i < c->n && !st; i++) {
         c->component[i] = -1;
         st = poll_at(i, ctx);
@@ -830,11 +830,10 @@ static posenc_status number_components(pe_csr *c, int32_t *queue, posenc_context
         if (c->component[root] >= 0)
             continue;
         int32_t id = (int32_t)c->ncomponents++;
-        int64_t head = 0, tail = 0;
         queue[tail++] = (int32_t)root;
         c->component[root] = id;
         while (head < tail && !st) {
-            const int32_t u = c->last = queue[head++];
+            const int32_t u = queue[head++];
             for (int64_t a = c->ptr[u]; a < c->ptr[u + 1] && !st; a++) {
                 if (c->component[c->col[a]] < 0) {
                     c->component[c->col[a]] = id;
@@ -908,7 +907,8 @@ static posenc_status build_plain(const posenc_graph *graph, int64_t g, const pe_
     }
     if (!st && !o->no_components && room) {
         made.component = col + 2 * m;
-        st = number_components(&made, col + 2 * m + n, ctx);
+        made.order = made.component + n;
+        st = number_components(&made, made.order, ctx);
     } else if (!st && !o->no_components) {
         st = pe_csr_components(&made, ctx, err);
     }

@@ -58,7 +58,7 @@ typedef struct pe_csr {
     int64_t ncomponents;
     int32_t
         *component; /* (n) 0 .. ncomponents - 1, numbered by smallest node; NULL and 0 where the matrix is not symmetric */
-    int32_t last;   /* of one component: the node that a breadth-first search from node 0 reaches last */
+    int32_t *order; /* (n) breadth-first, component by component, each from its smallest node; NULL where it was not kept */
     void *memory;   /* of all these but component in one, where the graph is plain */
     bool borrowed;  /* all of it is someone else's */
 } pe_csr;

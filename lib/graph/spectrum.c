@@ -235,7 +235,7 @@ posenc_status pe_spectrum_part(pe_spectrum *s, int64_t c, pe_part *out, posenc_e
                              .normalized = s->o.normalization != PE_LAPLACIAN_NONE,
                              .kernel = s->null[c] ? s->unit + begin : NULL } };
     if (a->ncomponents == 1 && !s->loops) {
-        out->m.end = a->last + 1;
+        out->m.order = a->order;
         return PE_OK;
     }
 

@@ -258,9 +258,10 @@ PE_KERNEL(reduce, reduce_body, (pe_group * g, int64_t last, int64_t end), (g, la
 
 /* ---- eigenvalues ---- */
 
-/* How many eigenvalues lie below x, for CHAINS shifts at a time. Rows from `even` on are not there in some lane. */
+/* How many eigenvalues lie below x, for CHAINS shifts at a time; and the characteristic polynomial there, times a power of
+ * two that depends on n and `power`. Rows from `even` on are not there in some lane. */
 PE_BODY void count_below(const reduced *t, int64_t n, int64_t even, const pe_masks *inside, const pe_lanes *x,
-                         pe_masks *count)
+                         pe_masks *count, pe_lanes *value, pe_masks *power)
 {
     pe_lanes p0[CHAINS], p1[CHAINS];
     pe_masks c[CHAINS];
@@ -269,6 +270,7 @@ PE_BODY void count_below(const reduced *t, int64_t n, int64_t even, const pe_mas
         p0[b] = PE_SPLAT(1);
         p1[b] = t->ds[0] - x[b];
         c[b] = SIGN(p1[b]);
+        power[b] = (pe_masks){ 0 };
     }
     for (int64_t i = 1; i < n;) {
         int64_t stop = (i / RESCALE + 1) * RESCALE;
@@ -305,9 +307,14 @@ PE_BODY void count_below(const reduced *t, int64_t n, int64_t even, const pe_mas
             const pe_lanes by = (pe_lanes)(0x7fe0000000000000 - exponent);
             p0[b] *= by;
             p1[b] *= by;
+            power[b] += exponent >> 52;
         }
     }
-    UNROLL for (int b = 0; b < CHAINS; b++) count[b] = -c[b];
+    UNROLL for (int b = 0; b < CHAINS; b++)
+    {
+        count[b] = -c[b];
+        value[b] = p1[b];
+    }
 }
 
 enum { GRID = 9 };
@@ -325,45 +332,72 @@ PE_BODY void grid_body(pe_group *g, int64_t even, const pe_masks *inside, pe_mas
         t.e2[i] = t.es[i] * t.es[i] + tiny;
     }
     for (int k = 0; k < GRID; k += CHAINS) {
-        pe_lanes x[CHAINS];
+        pe_lanes x[CHAINS], value[CHAINS];
+        pe_masks power[CHAINS];
         UNROLL for (int b = 0; b < CHAINS; b++) x[b] = rung(k + b) + (pe_lanes){ 0 };
-        count_below(&t, g->n, even, inside, x, grid + k);
+        count_below(&t, g->n, even, inside, x, grid + k, value, power);
     }
 }
 PE_KERNEL(grid, grid_body, (pe_group * g, int64_t even, const pe_masks *inside, pe_masks *grid), (g, even, inside, grid))
+
+/* What is known at one end of an interval; value 0: nothing. */
+typedef struct end {
+    pe_lanes x, value;
+    pe_masks power;
+} end;
+
+/* Where the line through the polynomial's values at both ends vanishes, much nearer to a lone eigenvalue than the middle is;
+ * the middle where the values do not differ in sign, as around an eigenvalue of even multiplicity. Never outside. */
+PE_BODY void between(const end *low, const end *high, pe_lanes *x)
+{
+    const pe_masks most = (pe_masks){ 0 } + 300;
+    pe_masks power = high->power - low->power;
+    power = (pe_masks)PE_SELECT((most - power) >> 63, most, power);
+    power = (pe_masks)PE_SELECT((power + most) >> 63, -most, power);
+    const pe_lanes a = ABS(low->value), b = ABS(high->value) * (pe_lanes)((power + 1023) << 52);
+    const pe_masks differ = SIGN((pe_masks)low->value ^ (pe_masks)high->value), known = -(pe_masks)a & -(pe_masks)b;
+    const pe_lanes line = low->x + (high->x - low->x) * (a / (a + b)), middle = (low->x + high->x) * 0.5;
+    *x = PE_SELECT(differ & SIGN(known), line, middle);
+}
 
 /* Bisection on 0 .. 4 for the chains j .. j + CHAINS - 1. */
 PE_BODY void bisect_body(pe_group *g, int64_t even, const pe_masks *inside, const pe_masks *grid, int64_t j)
 {
     const reduced t = parts(g);
-    pe_lanes low[CHAINS], high[CHAINS], x[CHAINS];
-    pe_masks target[CHAINS], count[CHAINS];
+    end low[CHAINS], high[CHAINS];
+    pe_lanes x[CHAINS], value[CHAINS];
+    pe_masks target[CHAINS], count[CHAINS], power[CHAINS];
     UNROLL for (int b = 0; b < CHAINS; b++)
     {
         target[b] = __builtin_convertvector(AT(g->first, 0), pe_masks) + (j + b);
-        low[b] = PE_SPLAT(-0.0078125);
-        high[b] = PE_SPLAT(4.0078125);
+        low[b] = (end){ PE_SPLAT(-0.0078125), { 0 }, { 0 } };
+        high[b] = (end){ PE_SPLAT(4.0078125), { 0 }, { 0 } };
         for (int k = 0; k < GRID; k++) {
             const pe_masks beyond = (target[b] - grid[GRID - 1 - k]) >> 63; /* count > target */
-            high[b] = PE_SELECT(beyond, rung(GRID - 1 - k) + (pe_lanes){ 0 }, high[b]);
-            low[b] = PE_SELECT((target[b] - grid[k]) >> 63, low[b], rung(k) + (pe_lanes){ 0 });
+            high[b].x = PE_SELECT(beyond, rung(GRID - 1 - k) + (pe_lanes){ 0 }, high[b].x);
+            low[b].x = PE_SELECT((target[b] - grid[k]) >> 63, low[b].x, rung(k) + (pe_lanes){ 0 });
         }
     }
     for (int step = 0; step < STEPS; step++) {
-        UNROLL for (int b = 0; b < CHAINS; b++) x[b] = (low[b] + high[b]) * 0.5;
-        count_below(&t, g->n, even, inside, x, count);
+        UNROLL for (int b = 0; b < CHAINS; b++) x[b] = (low[b].x + high[b].x) * 0.5;
+        count_below(&t, g->n, even, inside, x, count, value, power);
         UNROLL for (int b = 0; b < CHAINS; b++)
         {
             const pe_masks beyond = (target[b] - count[b]) >> 63;
-            high[b] = PE_SELECT(beyond, x[b], high[b]);
-            low[b] = PE_SELECT(beyond, low[b], x[b]);
+            high[b].x = PE_SELECT(beyond, x[b], high[b].x);
+            high[b].value = PE_SELECT(beyond, value[b], high[b].value);
+            high[b].power = (pe_masks)PE_SELECT(beyond, power[b], high[b].power);
+            low[b].x = PE_SELECT(beyond, low[b].x, x[b]);
+            low[b].value = PE_SELECT(beyond, low[b].value, value[b]);
+            low[b].power = (pe_masks)PE_SELECT(beyond, low[b].power, power[b]);
         }
     }
     UNROLL for (int b = 0; b < CHAINS; b++)
     {
-        AT(g->counted, j + b) = (low[b] + high[b]) * 0.5;
-        AT(g->low, j + b) = low[b];
-        AT(g->high, j + b) = high[b];
+        AT(g->counted, j + b) = (low[b].x + high[b].x) * 0.5;
+        AT(g->low, j + b) = low[b].x;
+        AT(g->high, j + b) = high[b].x;
+        between(&low[b], &high[b], &AT(g->value, j + b));
     }
 }
 PE_KERNEL(bisect, bisect_body, (pe_group * g, int64_t even, const pe_masks *inside, const pe_masks *grid, int64_t j),
@@ -532,7 +566,7 @@ PE_BODY void iterate_body(pe_group *g, int64_t even, const pe_masks *inside, int
     pe_masks done[PAIRS], open = { 0 };
     for (int b = 0; b < PAIRS; b++) {
         z[b] = b < count ? &AT(g->vector, (j + b) * n) : spare + b * n;
-        x[b] = counted[b < count ? j + b : j];
+        x[b] = AT(g->value, b < count ? j + b : j) + beside; /* as bisection leaves it */
         done[b] = (pe_masks){ 0 };
         for (int64_t i = 0; i < n; i++) {
             const double v = g->noise[(j + b) * g->stride + i];

@@ -27,7 +27,7 @@ typedef struct pe_component {
     const double *degree;   /* (n) */
     bool normalized;        /* sym when true, none when false */
     const double *kernel;   /* (n) the unit null vector, known exactly; NULL: L is positive definite */
-    int32_t end;            /* 1 + the row that a breadth-first search from row 0 reaches last; 0: not known */
+    const int32_t *order;   /* (n) rows in breadth-first order from row 0, where it is known; or NULL */
     const double *diagonal; /* (n) L's diagonal where self-loops are kept; NULL: degree (none), 1 (sym) */
 } pe_component;
 

@@ -18,34 +18,39 @@ static int64_t panels(int64_t count) { return (count + PE_LANES - 1) / PE_LANES;
 
 /* What is kept of a component while its group is solved. */
 typedef struct prepared {
-    double *gauge;  /* (n) 1 / sqrt(degree) of sym */
-    double *entry;  /* (arcs) L's off-diagonal entries */
-    int32_t *place; /* (n) row of the lane's matrix */
-    int32_t *node;  /* (n + 1) its inverse */
+    double *gauge;       /* (n) 1 / sqrt(degree) of sym */
+    double *entry;       /* (arcs) L's off-diagonal entries */
+    int32_t *place;      /* (n) row of the lane's matrix */
+    int32_t *queue;      /* (n + 1) */
+    const int32_t *node; /* (n) the inverse of place */
 } prepared;
 
-/* Rows in breadth-first order from an end of the component: a narrow profile, which the reduction profits from.
- *   queue   (n + 1) */
-static void arrange(const pe_component *c, int32_t *place, int32_t *queue)
+/* Rows in breadth-first order: a narrow profile, which the reduction profits from. An end of the component would be no
+ * better place to begin than row 0.
+ *   queue   (n + 1) scratch
+ * Returns the order. */
+static const int32_t *arrange(const pe_component *c, int32_t *place, int32_t *queue)
 {
-    int32_t root = c->end ? c->end - 1 : 0;
-    for (int pass = c->end ? 1 : 0; pass < 2; pass++) {
-        int64_t head = 0, tail = 0;
-        for (int64_t i = 0; i < c->n; i++)
-            place[i] = -1;
-        queue[tail] = root;
-        place[root] = (int32_t)tail++;
-        while (head < tail) {
-            const int32_t u = queue[head++];
-            for (int64_t p = c->ptr[u]; p < c->ptr[u + 1]; p++) { /* without a branch that nobody can predict */
-                const int32_t v = c->col[p], at = place[v];
-                queue[tail] = v;
-                place[v] = at < 0 ? (int32_t)tail : at;
-                tail += at < 0;
-            }
-        }
-        root = queue[tail - 1];
+    int64_t head = 0, tail = 0;
+    if (c->order) {
+        for (int32_t i = 0; i < c->n; i++)
+            place[c->order[i]] = i;
+        return c->order;
     }
+    for (int64_t i = 0; i < c->n; i++)
+        place[i] = -1;
+    queue[tail] = 0;
+    place[0] = (int32_t)tail++;
+    while (head < tail) {
+        const int32_t u = queue[head++];
+        for (int64_t p = c->ptr[u]; p < c->ptr[u + 1]; p++) { /* without a branch that nobody can predict */
+            const int32_t v = c->col[p], at = place[v];
+            queue[tail] = v;
+            place[v] = at < 0 ? (int32_t)tail : at;
+            tail += at < 0;
+        }
+    }
+    return queue;
 }
 
 static void fill(pe_group *g, int lane, const pe_component *c, int64_t want, const prepared *q)
@@ -357,7 +362,7 @@ static posenc_status solve_group(round_state *r, const int32_t *job, int count, 
     r->g.chains = chains;
     for (int l = 0; l < count; l++) {
         const pe_component *c = &r->jobs[job[l]].c;
-        arrange(c, r->lane[l].place, r->lane[l].node);
+        r->lane[l].node = arrange(c, r->lane[l].place, r->lane[l].queue);
         fill(&r->g, l, c, r->want[job[l]], &r->lane[l]);
     }
     double *to[PE_GROUP] = { NULL }, spare[PE_LANES];
@@ -433,7 +438,7 @@ posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posen
     r.want = (int64_t *)(d + doubles);
     int32_t *i32 = (int32_t *)(r.want + count);
     for (int l = 0; l < PE_GROUP; l++) {
-        r.lane[l] = (prepared){ d, d + rows, i32, i32 + rows };
+        r.lane[l] = (prepared){ d, d + rows, i32, i32 + rows, NULL };
         d += rows + arcs;
         i32 += 2 * rows + 1;
     }
