@@ -37,11 +37,12 @@ void pe_wave_fini(pe_wave *w)
     *w = (pe_wave){ 0 };
 }
 
-/* Reached nodes in the order of their steps, in `queue`: returns how many. */
-static posenc_status search(const pe_csr *c, int32_t source, int32_t *steps, int32_t *queue, int64_t *reached, pe_pace *pace)
+/* *last: a node that is farthest. */
+static posenc_status search(const pe_csr *c, int32_t source, int32_t *steps, int32_t *queue, int32_t *last, pe_pace *pace)
 {
+    enum { LONG = 1 << 15 };
     posenc_status st = PE_OK;
-    int64_t tail = 0;
+    int64_t tail = 0, spent = 0; /* a poll a node would be felt */
     for (int64_t v = 0; v < c->n && !st; v += 4096) {
         const int64_t some = c->n - v < 4096 ? c->n - v : 4096;
         memset(steps + v, 0xff, (size_t)some * sizeof *steps); /* -1 */
@@ -51,35 +52,38 @@ static posenc_status search(const pe_csr *c, int32_t source, int32_t *steps, int
     queue[tail++] = source;
     for (int64_t head = 0; head < tail && !st; head++) {
         const int32_t u = queue[head], d = steps[u] + 1;
-        for (int64_t a = c->ptr[u], end; a < c->ptr[u + 1] && !st; a = end) {
-            end = c->ptr[u + 1] - a < 65536 ? c->ptr[u + 1] : a + 65536;
-            for (int64_t i = a; i < end; i++)
-                if (steps[c->col[i]] < 0) {
-                    steps[c->col[i]] = d;
-                    queue[tail++] = c->col[i];
+        for (int64_t a = c->ptr[u], all = c->ptr[u + 1], end; a < all && !st; a = end) {
+            end = all - a < LONG ? all : a + LONG;
+            for (int64_t i = a; i < end; i++) {
+                const int32_t v = c->col[i];
+                if (steps[v] < 0) {
+                    steps[v] = d;
+                    queue[tail++] = v;
                 }
-            st = pe_pace_add(pace, 12 * (end - a));
+            }
+            spent += end - a + 1;
+            if (spent >= LONG) {
+                st = pe_pace_add(pace, 12 * spent);
+                spent = 0;
+            }
         }
-        if (!st)
-            st = pe_pace_add(pace, 8);
     }
-    *reached = tail;
+    *last = queue[tail - 1];
     return st;
 }
 
 static posenc_status one_by_one(pe_wave *w, const int32_t *source, int64_t count, pe_pace *pace, posenc_error *err)
 {
-    const size_t n = (size_t)w->csr->n + 1;
+    const int64_t n = w->csr->n;
     posenc_status st = PE_OK;
-    if (!w->queue && !(w->queue = malloc(n * (size_t)(1 + count) * sizeof *w->queue)))
+    if (!w->queue && !(w->queue = malloc((size_t)(n + 1) * (size_t)(1 + count) * sizeof *w->queue)))
         return pe_no_memory("memory", err);
-    w->steps = w->queue + n;
+    w->steps = w->queue + n + 1;
     w->deepest = 0;
-    for (int64_t i = 0, reached; i < count && !st; i++) {
-        int32_t *steps = w->steps + i * w->csr->n;
-        st = search(w->csr, source[i], steps, w->queue, &reached, pace);
-        const int32_t last = st ? 0 : steps[w->queue[reached - 1]];
-        w->deepest = last > w->deepest ? last : w->deepest;
+    for (int64_t i = 0; i < count && !st; i++) {
+        int32_t *steps = w->steps + i * n, last;
+        st = search(w->csr, source[i], steps, w->queue, &last, pace);
+        w->deepest = steps[last] > w->deepest ? steps[last] : w->deepest;
     }
     return st;
 }
@@ -106,6 +110,8 @@ static posenc_status arrive(pe_wave *w, int64_t count, uint8_t d, pe_pace *pace)
     for (int64_t i = 0; i < count && !st; i++) {
         const int32_t v = w->then[i];
         uint8_t *row = w->near + (int64_t)v * PE_WAVE;
+        if (!w->seen[v])
+            memset(row, 0xff, PE_WAVE);
         w->seen[v] |= w->next[v];
         for (uint64_t bits = w->next[v]; bits; bits &= bits - 1)
             row[__builtin_ctzll(bits)] = d;
@@ -127,12 +133,13 @@ static posenc_status side_by_side(pe_wave *w, const int32_t *source, int64_t cou
     posenc_status st = PE_OK;
     for (int64_t v = 0; v < n && !st; v++) {
         w->seen[v] = w->here[v] = w->next[v] = 0;
-        memset(w->near + v * PE_WAVE, 0xff, PE_WAVE);
-        st = pe_pace_add(pace, 60);
+        st = pe_pace_add(pace, 8);
     }
     for (int64_t i = 0; i < count && !st; i++) {
-        if (!w->here[source[i]])
+        if (!w->here[source[i]]) {
             w->now[nnow++] = source[i];
+            memset(w->near + (int64_t)source[i] * PE_WAVE, 0xff, PE_WAVE);
+        }
         w->here[source[i]] |= UINT64_C(1) << i;
         w->seen[source[i]] |= UINT64_C(1) << i;
         w->near[(int64_t)source[i] * PE_WAVE + i] = 0;
@@ -171,6 +178,11 @@ static posenc_status side_by_side(pe_wave *w, const int32_t *source, int64_t cou
         w->then = swap;
         nnow = nthen;
         nthen = 0;
+    }
+    for (int64_t v = 0; v < n && !st; v++) {
+        if (!w->seen[v])
+            memset(w->near + v * PE_WAVE, 0xff, PE_WAVE);
+        st = pe_pace_add(pace, 2 + 60 * !w->seen[v]);
     }
     return st;
 }
