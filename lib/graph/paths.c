@@ -4,6 +4,7 @@
 #include "graph/paths.h"
 
 #include "core/lanes.h"
+#include "core/memory.h"
 
 #include <float.h>
 #include <math.h>
@@ -63,7 +64,7 @@ static posenc_status search(const pe_csr *c, int32_t source, int32_t *steps, int
             }
             spent += end - a + 1;
             if (spent >= LONG) {
-                st = pe_pace_add(pace, 12 * spent);
+                st = pe_pace_add(pace, 50 * spent);
                 spent = 0;
             }
         }
@@ -76,7 +77,7 @@ static posenc_status one_by_one(pe_wave *w, const int32_t *source, int64_t count
 {
     const int64_t n = w->csr->n;
     posenc_status st = PE_OK;
-    if (!w->queue && !(w->queue = malloc((size_t)(n + 1) * (size_t)(1 + count) * sizeof *w->queue)))
+    if (!w->queue && !(w->queue = pe_result_memory((size_t)(n + 1) * (size_t)(1 + count) * sizeof *w->queue)))
         return pe_no_memory("memory", err);
     w->steps = w->queue + n + 1;
     w->deepest = 0;
@@ -88,19 +89,19 @@ static posenc_status one_by_one(pe_wave *w, const int32_t *source, int64_t count
     return st;
 }
 
-static posenc_status make_abreast(pe_wave *w, posenc_error *err)
+static posenc_status make_abreast(pe_wave *w, pe_pace *pace, posenc_error *err)
 {
     const size_t n = (size_t)w->csr->n + 1;
     if (w->seen)
         return PE_OK;
-    if (!(w->seen = malloc(n * (4 * sizeof *w->seen + PE_WAVE))))
+    if (!(w->seen = pe_result_memory(n * (4 * sizeof *w->seen + PE_WAVE))))
         return pe_no_memory("memory", err);
     w->here = w->seen + n;
     w->next = w->here + n;
     w->now = (int32_t *)(w->next + n);
     w->then = w->now + n;
     w->near = (uint8_t *)(w->then + n);
-    return PE_OK;
+    return pe_pace_touch(pace, w->near, n * PE_WAVE);
 }
 
 /* The nodes reached in step d: those that `next` has bits for. */
@@ -117,7 +118,7 @@ static posenc_status arrive(pe_wave *w, int64_t count, uint8_t d, pe_pace *pace)
             row[__builtin_ctzll(bits)] = d;
         w->here[v] = w->next[v];
         w->next[v] = 0;
-        st = pe_pace_add(pace, 32 + 2 * __builtin_popcountll(w->here[v]));
+        st = pe_pace_add(pace, 150 + 4 * __builtin_popcountll(w->here[v]));
     }
     return st;
 }
@@ -133,7 +134,7 @@ static posenc_status side_by_side(pe_wave *w, const int32_t *source, int64_t cou
     posenc_status st = PE_OK;
     for (int64_t v = 0; v < n && !st; v++) {
         w->seen[v] = w->here[v] = w->next[v] = 0;
-        st = pe_pace_add(pace, 8);
+        st = pe_pace_add(pace, 24);
     }
     for (int64_t i = 0; i < count && !st; i++) {
         if (!w->here[source[i]]) {
@@ -160,10 +161,10 @@ static posenc_status side_by_side(pe_wave *w, const int32_t *source, int64_t cou
                         w->then[nthen++] = v;
                     w->next[v] |= fresh;
                 }
-                st = pe_pace_add(pace, 12 * (end - a));
+                st = pe_pace_add(pace, 60 * (end - a));
             }
             if (!st)
-                st = pe_pace_add(pace, 6);
+                st = pe_pace_add(pace, 20);
         }
         w->narrow = shared < SHARE * arcs && (d >= STEPS || arcs > c->arcs / PART * count);
         if (w->narrow || (nthen && d == UINT8_MAX)) {
@@ -193,7 +194,7 @@ posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int64_t *count, pe_
     w->narrow = w->narrow || *count < SOME;
     if (!w->narrow) {
         *count = *count < PE_WAVE ? *count : PE_WAVE;
-        if ((st = make_abreast(w, err)) || (st = side_by_side(w, source, *count, pace)))
+        if ((st = make_abreast(w, pace, err)) || (st = side_by_side(w, source, *count, pace)))
             return st;
     }
     if ((w->abreast = !w->narrow))
@@ -241,7 +242,7 @@ posenc_status pe_wave_look_up(const pe_wave *w, int64_t count, const void *table
         case 4: look_up_uint32_t(w, v, end, count, table, to, by_node, by_source); break;
         default: look_up_uint64_t(w, v, end, count, table, to, by_node, by_source); break;
         }
-        st = pe_pace_add(pace, (end - v) * (60 + 4 * count));
+        st = pe_pace_add(pace, (end - v) * (100 + 8 * count + by_node * (int64_t)size)); /* of pages never touched */
     }
     return st;
 }
