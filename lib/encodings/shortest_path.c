@@ -15,7 +15,8 @@
  *     end first. The order of the client's list shows nowhere.
  *
  * Way: steps by breadth-first search from many sources abreast or one by one, lengths by Dijkstra's algorithm. Predecessors
- * are read off the distances: u is one of v when the arc u -> v closes the gap between them; the path told is the one by the lowest of them.
+ * are read off the distances: u is one of v when the arc u -> v closes the gap between them; the path told is the one by
+ * the lowest of them.
  *
  * Sources: Ying et al. 2021, arXiv:2106.05234 (Graphormer: floyd_warshall, 510 for no path, later masks); GraphGPS
  * graphormer_pre_processing; gen_edge_input of Graphormer and path_data of DGL, the edges along a path; DGL shortest_dist;
