@@ -76,6 +76,7 @@ pe_request *pe_request_new(pe_service *s)
         return NULL;
     atomic_init(&q->refs, 1);
     q->cache = s->cache;
+    q->deadline_ns = pe_now_ns() + s->config->deadline_ms * 1000000;
     uint64_t limit = (uint64_t)s->config->max_request_memory, half = s->config->memory_budget / 2;
     q->arena = posenc_arena_new((size_t)(limit < half ? limit : half));
     if (!q->arena) {
@@ -83,6 +84,19 @@ pe_request *pe_request_new(pe_service *s)
         return NULL;
     }
     return q;
+}
+
+static posenc_status late(void *request)
+{
+    return pe_now_ns() >= ((const pe_request *)request)->deadline_ns ? PE_DEADLINE : PE_OK;
+}
+
+posenc_context *pe_request_watch(pe_request *q, int64_t deadline_ns)
+{
+    if (deadline_ns)
+        q->deadline_ns = deadline_ns;
+    q->watch = (posenc_context){ .stop = late, .user = q };
+    return &q->watch;
 }
 
 void pe_request_ref(pe_request *q) { atomic_fetch_add_explicit(&q->refs, 1, memory_order_relaxed); }
@@ -484,11 +498,9 @@ bool pe_service_begin(pe_service *s, pe_call *c)
         return true;
     }
     count_cache(s, "miss");
-    *w = (work){ .s = s,
-                 .flight = flight,
-                 .request = q,
-                 .queued_ns = pe_now_ns(),
-                 .finish_ns = finish_of(&q->r, begun, deadline) };
+    *w = (work){
+        .s = s, .flight = flight, .request = q, .queued_ns = pe_now_ns(), .finish_ns = finish_of(&q->r, begun, deadline)
+    };
     double ns = q->r.cost.ns;
     if (!reserve(w))
         return refuse(w, serial, "memory", "memory",

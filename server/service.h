@@ -3,7 +3,7 @@
  *
  * A door, for one request:
  *     pe_request *q = pe_request_new(s);                      its arena is q->arena
- *     posenc_request_init(&q->r, name, q->arena, &err) ...    fill in parameters and graph
+ *     posenc_request_init(&q->r, name, q->arena, &err) ...    fill in parameters and graph, watched: pe_request_watch
  *     pe_service_resolve(s, q, &err)                          digest, shapes, limits
  *     call->request = q; call->done = on_done; ...
  *     if (pe_service_begin(s, call)) answer now;              hit, cheap or refused: on this thread, done is not called
@@ -27,11 +27,16 @@ typedef struct pe_request {
     atomic_int refs;
     posenc_arena *arena;
     posenc_request r;
-    pe_cache *cache;   /* where the input's memory is reserved */
-    uint64_t reserved; /* bytes of it */
+    pe_cache *cache;      /* where the input's memory is reserved */
+    uint64_t reserved;    /* bytes of it */
+    posenc_context watch; /* private; as is: */
+    int64_t deadline_ns;
 } pe_request;
 
 pe_request *pe_request_new(pe_service *s); /* NULL: no memory */
+/* The context of reading and resolving, r.ctx, that stops at the deadline (CLOCK_MONOTONIC; 0: of the settings, from when
+ * the request was new). It lives as long as the request. */
+posenc_context *pe_request_watch(pe_request *q, int64_t deadline_ns);
 void pe_request_ref(pe_request *q);
 void pe_request_unref(pe_request *q); /* NULL is fine */
 

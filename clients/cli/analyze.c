@@ -48,7 +48,7 @@ static int here(const order *o, const input *in, posenc_arena *arena, watch *w, 
 {
     local l;
     posenc_document d = { 0 };
-    posenc_status st = local_resolve(o, in, arena, &l, err);
+    posenc_status st = local_resolve(o, in, arena, &l, ctx, err);
     st = st ? st : local_compute(&l, ctx, err);
     watch_clear(w);
     const posenc_origin origin = local_origin(&l);

@@ -25,7 +25,8 @@ static posenc_status select_tensor(const char *name, local *l, posenc_error *err
                        near ? near : names);
 }
 
-posenc_status local_resolve(const order *o, const input *in, posenc_arena *a, local *l, posenc_error *err)
+posenc_status local_resolve(const order *o, const input *in, posenc_arena *a, local *l, posenc_context *ctx,
+                            posenc_error *err)
 {
     *l = (local){ .selection = o->selection };
     posenc_request *r = &l->request;
@@ -34,6 +35,9 @@ posenc_status local_resolve(const order *o, const input *in, posenc_arena *a, lo
                               : posenc_request_init(r, o->encoding, a, err);
     if (st)
         return st;
+    r->ctx = ctx;
+    if (r->of)
+        r->of->ctx = ctx;
     for (size_t i = 0; i < o->nparams; i++)
         posenc_request_set(r, o->params[i].name, o->params[i].value, strlen(o->params[i].value), err);
     if (report && o->tensor)

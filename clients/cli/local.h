@@ -12,7 +12,8 @@ typedef struct local {
 } local;
 
 /* Parameters, graph and tensors to a resolved request; all faults at once. */
-posenc_status local_resolve(const order *o, const input *in, posenc_arena *a, local *l, posenc_error *err);
+posenc_status local_resolve(const order *o, const input *in, posenc_arena *a, local *l, posenc_context *ctx,
+                            posenc_error *err);
 /* What can be said about the container before computing. */
 posenc_status local_check(const local *l, posenc_format f, posenc_error *err);
 posenc_status local_compute(local *l, posenc_context *ctx, posenc_error *err);

@@ -181,7 +181,7 @@ static int explain(job *j)
         rc = remote_encode(&j->order, &j->input, PE_json, true, j->arena, &j->watch, &a, j->err);
         rc = rc ? rc : print_explained(j, a.body, a.size);
     } else {
-        rc = exit_code(local_resolve(&j->order, &j->input, j->arena, &l, j->err));
+        rc = exit_code(local_resolve(&j->order, &j->input, j->arena, &l, &j->context, j->err));
         const char *s = rc ? NULL : local_explain(&l, j->arena, &n);
         rc = rc ? rc : print_explained(j, s, n);
     }
@@ -215,7 +215,7 @@ static int encode_here(job *j)
 {
     local l;
     bool summary = wants_summary(&j->order);
-    posenc_status st = local_resolve(&j->order, &j->input, j->arena, &l, j->err);
+    posenc_status st = local_resolve(&j->order, &j->input, j->arena, &l, &j->context, j->err);
     if (!st && !summary)
         st = local_check(&l, j->order.format, j->err);
     if (!st)

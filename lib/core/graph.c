@@ -24,12 +24,19 @@
 
 static const char bad[] = "INVALID_PARAMETER";
 
-/* Loops over nodes or arcs poll after so many steps, each a few cache misses: some milliseconds. */
-enum { POLL_STEPS = 1 << 16 };
+/* Loops over nodes or arcs poll after so many steps, each a few cache misses: a millisecond or two. */
+enum { POLL_STEPS = 1 << 14 };
 
 static posenc_status poll_at(int64_t step, const posenc_context *ctx)
 {
     return step % POLL_STEPS == POLL_STEPS - 1 ? posenc_poll(ctx) : PE_OK;
+}
+
+/* Makes the pages of what is written to here and there. */
+static posenc_status touch(void *to, int64_t n, size_t size, posenc_context *ctx)
+{
+    pe_pace pace = { .ctx = ctx, .left = PE_PACE_STEPS };
+    return pe_pace_touch(&pace, to, (size_t)n * size);
 }
 
 static posenc_status no_memory(posenc_error *err)
@@ -358,9 +365,9 @@ static posenc_status make_room(builder *b, int64_t n)
     free(b->arc);
     free(b->other);
     b->room = n;
-    b->arc = malloc((size_t)n * sizeof *b->arc);
-    b->other = malloc((size_t)n * sizeof *b->other);
-    return b->arc && b->other ? PE_OK : no_memory(b->err);
+    b->arc = pe_result_memory((size_t)n * sizeof *b->arc);
+    b->other = pe_result_memory((size_t)n * sizeof *b->other);
+    return b->arc && b->other ? touch(b->other, n, sizeof *b->other, b->ctx) : no_memory(b->err);
 }
 
 /* Edges begin .. end - 1, checked already, of the nodes base .. base + size - 1. */
@@ -559,6 +566,8 @@ posenc_status posenc_graph_build_watched(const posenc_edges *e, posenc_arena *ar
                          .name = name };
     st = build(&b);
     free(b.arc);
+    if (!st) /* giving back much memory takes a while */
+        st = posenc_poll(ctx);
     free(b.other);
     g->weight = g->weighted ? b.weight : NULL;
     if (!st)
@@ -701,9 +710,9 @@ static posenc_status join_parallel(const posenc_graph *g, int64_t graph, const p
     int32_t base = (int32_t)g->ptr[graph];
     size_t size = (size_t)(end > begin ? end - begin : 1);
     e->n = g->ptr[graph + 1] - g->ptr[graph];
-    e->u = malloc(size * sizeof *e->u);
-    e->v = malloc(size * sizeof *e->v);
-    e->w = malloc(size * sizeof *e->w);
+    e->u = pe_result_memory(size * sizeof *e->u);
+    e->v = pe_result_memory(size * sizeof *e->v);
+    e->w = pe_result_memory(size * sizeof *e->w);
     if (!e->u || !e->v || !e->w)
         return no_memory(err);
     for (int64_t a = begin; a < end; a++) {
@@ -745,16 +754,19 @@ static posenc_status fill(const posenc_graph *g, const pe_csr_options *o, const 
     posenc_status st = PE_OK;
     bool ones = true;
     int64_t *out = calloc((size_t)n + 2, sizeof *out), *in = calloc((size_t)n + 2, sizeof *in); /* in[v + 1]: next free */
-    int64_t *by_target = malloc((size_t)(m ? m : 1) * sizeof *by_target);
+    int64_t *by_target = pe_result_memory((size_t)(m ? m : 1) * sizeof *by_target);
     c->n = n;
     c->ptr = calloc((size_t)n + 1, sizeof *c->ptr);
-    c->col = malloc(most * sizeof *c->col);
-    c->weight = malloc(most * sizeof *c->weight);
+    c->col = pe_result_memory(most * sizeof *c->col);
+    c->weight = pe_result_memory(most * sizeof *c->weight);
     c->degree = calloc((size_t)n + 1, sizeof *c->degree);
     if (!out || !in || !by_target || !c->ptr || !c->col || !c->weight || !c->degree) {
         st = no_memory(err);
         goto done;
     }
+    if ((st = touch(out, n + 2, sizeof *out, ctx)) || (st = touch(in, n + 2, sizeof *in, ctx)) ||
+        (st = touch(by_target, m, sizeof *by_target, ctx)))
+        goto done;
     for (int64_t i = 0; i < m; i++) {
         out[e->u[i] + 1]++;
         in[e->v[i] + 2] += !one_way;
@@ -877,12 +889,13 @@ static posenc_status build_plain(const posenc_graph *graph, int64_t g, const pe_
     *plain = true;
     pe_csr made = { .n = n, .arcs = 2 * m, .borrowed = room != NULL };
     int64_t *ptr = room;
-    if (!room &&
-        !(ptr = made.memory = malloc((size_t)(n + 2) * (sizeof *ptr + sizeof(double)) + (size_t)(2 * m) * sizeof(int32_t))))
+    if (!room && !(ptr = made.memory = pe_result_memory((size_t)(n + 2) * (sizeof *ptr + sizeof(double)) +
+                                                        (size_t)(2 * m) * sizeof(int32_t))))
         return no_memory(err);
     double *degree = made.degree = (double *)(ptr + n + 2);
     int32_t *col = made.col = (int32_t *)(degree + n + 2);
     made.ptr = ptr;
+    st = touch(col, 2 * m, sizeof *col, ctx);
     for (int64_t v = 0; v < n + 2 && !st; v++) {
         ptr[v] = 0;
         st = poll_at(v, ctx);
@@ -963,13 +976,17 @@ posenc_status pe_csr_transpose(const pe_csr *c, pe_csr *out, posenc_context *ctx
     const size_t n = (size_t)c->n, m = (size_t)(c->arcs ? c->arcs : 1);
     pe_csr t = { .n = c->n, .arcs = c->arcs };
     t.ptr = calloc(n + 2, sizeof *t.ptr); /* ptr[v + 1]: next free place of row v */
-    t.col = malloc(m * sizeof *t.col);
+    t.col = pe_result_memory(m * sizeof *t.col);
     t.weight = c->weight ? malloc(m * sizeof *t.weight) : NULL;
     t.degree = calloc(n + 1, sizeof *t.degree);
     if (!t.ptr || !t.col || (c->weight && !t.weight) || !t.degree) {
         st = no_memory(err);
         goto done;
     }
+    if ((st = touch(t.ptr, t.n + 2, sizeof *t.ptr, ctx)) || (st = touch(t.col, t.arcs, sizeof *t.col, ctx)) ||
+        (st = touch(t.degree, t.n, sizeof *t.degree, ctx)) ||
+        (t.weight && (st = touch(t.weight, t.arcs, sizeof *t.weight, ctx))))
+        goto done;
     for (int64_t a = 0; a < c->arcs && !st; a++) {
         if (c->col[a] + 2 <= c->n)
             t.ptr[c->col[a] + 2]++;

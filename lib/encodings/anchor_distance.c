@@ -453,7 +453,7 @@ static posenc_status write_owners(const singles *all, const pe_wave *wave, int64
             const int32_t d = pe_wave_steps(wave, k, v);
             to[k] = d < 0 || d > far ? -1 : all->seed[first + k];
         }
-        st = pe_pace_add(pace, 40 + 8 * count);
+        st = pe_pace_add(pace, 100 + 12 * count + 8 * w->o->columns);
     }
     return st;
 }

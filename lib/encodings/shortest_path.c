@@ -14,8 +14,9 @@
  *   - Edges have the numbers of the output `edges`, the client's list in normal form: sorted, an undirected edge once, lower
  *     end first. The order of the client's list shows nowhere.
  *
- * Way: steps by breadth-first search from 64 sources abreast, lengths by Dijkstra's algorithm. Predecessors are read off the
- * distances: u is one of v when the arc u -> v closes the gap between them; the path told is the one by the lowest of them.
+ * Way: steps by breadth-first search from many sources abreast or one by one, lengths by Dijkstra's algorithm. Predecessors
+ * are read off the distances: u is one of v when the arc u -> v closes the gap between them; the path told is the one by
+ * the lowest of them.
  *
  * Sources: Ying et al. 2021, arXiv:2106.05234 (Graphormer: floyd_warshall, 510 for no path, later masks); GraphGPS
  * graphormer_pre_processing; gen_edge_input of Graphormer and path_data of DGL, the edges along a path; DGL shortest_dist;
@@ -204,14 +205,14 @@ static void cost(const posenc_request *r, posenc_cost *out)
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const int64_t nodes = g->ptr[i + 1] - g->ptr[i], arcs = 2 * (g->arc_ptr[i + 1] - g->arc_ptr[i]);
         const double n = (double)nodes, m = (double)arcs, sources = roots < 0 ? n : (double)roots;
-        const double search = lengths ? 60 * n + 15 * m : 6 * n + 3 * m;
+        const double far = n > 1e5 ? 3 : 1; /* what is searched lies beyond the caches */
+        const double search = lengths ? 60 * n + 15 * m : far * (6 * n + 3 * m);
         const double paths = p->return_paths ? 6 * n + 5 * m + 3 * n * (double)p->max_predecessors : 0;
         const double edges = p->path_length ? 20 * n + 4 * m + 0.5 * n * (double)p->path_length : 0;
         out->ns += 1500 + 60 * m + 30 * n + sources * (search + paths + edges + 4 * n) + (p->path_length ? 100 * m : 0);
-        const uint64_t abreast = sources < PE_WAVE ? (uint64_t)sources : PE_WAVE;
-        const uint64_t scratch = (uint64_t)arcs * 60 + (uint64_t)nodes * (160 + 8 * abreast) +
-                                 pe_wave_bytes(nodes, (int64_t)sources) + pe_spread_bytes(nodes) + (uint64_t)(sources * 4) +
-                                 4096 + (p->path_length ? 4 * (uint64_t)arcs + 12 * (uint64_t)nodes : 0);
+        const uint64_t scratch = (uint64_t)arcs * 60 + (uint64_t)nodes * 200 + pe_wave_bytes(nodes, (int64_t)sources) +
+                                 pe_spread_bytes(nodes) + (uint64_t)(sources * 4) + 4096 +
+                                 (p->path_length ? 4 * (uint64_t)arcs + 12 * (uint64_t)nodes : 0);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }

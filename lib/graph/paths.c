@@ -4,6 +4,7 @@
 #include "graph/paths.h"
 
 #include "core/lanes.h"
+#include "core/memory.h"
 
 #include <float.h>
 #include <math.h>
@@ -37,11 +38,12 @@ void pe_wave_fini(pe_wave *w)
     *w = (pe_wave){ 0 };
 }
 
-/* Reached nodes in the order of their steps, in `queue`: returns how many. */
-static posenc_status search(const pe_csr *c, int32_t source, int32_t *steps, int32_t *queue, int64_t *reached, pe_pace *pace)
+/* *last: a node that is farthest. */
+static posenc_status search(const pe_csr *c, int32_t source, int32_t *steps, int32_t *queue, int32_t *last, pe_pace *pace)
 {
+    enum { LONG = 1 << 15 };
     posenc_status st = PE_OK;
-    int64_t tail = 0;
+    int64_t tail = 0, spent = 0; /* a poll a node would be felt */
     for (int64_t v = 0; v < c->n && !st; v += 4096) {
         const int64_t some = c->n - v < 4096 ? c->n - v : 4096;
         memset(steps + v, 0xff, (size_t)some * sizeof *steps); /* -1 */
@@ -51,52 +53,55 @@ static posenc_status search(const pe_csr *c, int32_t source, int32_t *steps, int
     queue[tail++] = source;
     for (int64_t head = 0; head < tail && !st; head++) {
         const int32_t u = queue[head], d = steps[u] + 1;
-        for (int64_t a = c->ptr[u], end; a < c->ptr[u + 1] && !st; a = end) {
-            end = c->ptr[u + 1] - a < 65536 ? c->ptr[u + 1] : a + 65536;
-            for (int64_t i = a; i < end; i++)
-                if (steps[c->col[i]] < 0) {
-                    steps[c->col[i]] = d;
-                    queue[tail++] = c->col[i];
+        for (int64_t a = c->ptr[u], all = c->ptr[u + 1], end; a < all && !st; a = end) {
+            end = all - a < LONG ? all : a + LONG;
+            for (int64_t i = a; i < end; i++) {
+                const int32_t v = c->col[i];
+                if (steps[v] < 0) {
+                    steps[v] = d;
+                    queue[tail++] = v;
                 }
-            st = pe_pace_add(pace, 12 * (end - a));
+            }
+            spent += end - a + 1;
+            if (spent >= LONG) {
+                st = pe_pace_add(pace, 50 * spent);
+                spent = 0;
+            }
         }
-        if (!st)
-            st = pe_pace_add(pace, 8);
     }
-    *reached = tail;
+    *last = queue[tail - 1];
     return st;
 }
 
 static posenc_status one_by_one(pe_wave *w, const int32_t *source, int64_t count, pe_pace *pace, posenc_error *err)
 {
-    const size_t n = (size_t)w->csr->n + 1;
+    const int64_t n = w->csr->n;
     posenc_status st = PE_OK;
-    if (!w->queue && !(w->queue = malloc(n * (size_t)(1 + count) * sizeof *w->queue)))
+    if (!w->queue && !(w->queue = pe_result_memory((size_t)(n + 1) * (size_t)(1 + count) * sizeof *w->queue)))
         return pe_no_memory("memory", err);
-    w->steps = w->queue + n;
+    w->steps = w->queue + n + 1;
     w->deepest = 0;
-    for (int64_t i = 0, reached; i < count && !st; i++) {
-        int32_t *steps = w->steps + i * w->csr->n;
-        st = search(w->csr, source[i], steps, w->queue, &reached, pace);
-        const int32_t last = st ? 0 : steps[w->queue[reached - 1]];
-        w->deepest = last > w->deepest ? last : w->deepest;
+    for (int64_t i = 0; i < count && !st; i++) {
+        int32_t *steps = w->steps + i * n, last;
+        st = search(w->csr, source[i], steps, w->queue, &last, pace);
+        w->deepest = steps[last] > w->deepest ? steps[last] : w->deepest;
     }
     return st;
 }
 
-static posenc_status make_abreast(pe_wave *w, posenc_error *err)
+static posenc_status make_abreast(pe_wave *w, pe_pace *pace, posenc_error *err)
 {
     const size_t n = (size_t)w->csr->n + 1;
     if (w->seen)
         return PE_OK;
-    if (!(w->seen = malloc(n * (4 * sizeof *w->seen + PE_WAVE))))
+    if (!(w->seen = pe_result_memory(n * (4 * sizeof *w->seen + PE_WAVE))))
         return pe_no_memory("memory", err);
     w->here = w->seen + n;
     w->next = w->here + n;
     w->now = (int32_t *)(w->next + n);
     w->then = w->now + n;
     w->near = (uint8_t *)(w->then + n);
-    return PE_OK;
+    return pe_pace_touch(pace, w->near, n * PE_WAVE);
 }
 
 /* The nodes reached in step d: those that `next` has bits for. */
@@ -106,12 +111,14 @@ static posenc_status arrive(pe_wave *w, int64_t count, uint8_t d, pe_pace *pace)
     for (int64_t i = 0; i < count && !st; i++) {
         const int32_t v = w->then[i];
         uint8_t *row = w->near + (int64_t)v * PE_WAVE;
+        if (!w->seen[v])
+            memset(row, 0xff, PE_WAVE);
         w->seen[v] |= w->next[v];
         for (uint64_t bits = w->next[v]; bits; bits &= bits - 1)
             row[__builtin_ctzll(bits)] = d;
         w->here[v] = w->next[v];
         w->next[v] = 0;
-        st = pe_pace_add(pace, 32 + 2 * __builtin_popcountll(w->here[v]));
+        st = pe_pace_add(pace, 150 + 4 * __builtin_popcountll(w->here[v]));
     }
     return st;
 }
@@ -127,12 +134,13 @@ static posenc_status side_by_side(pe_wave *w, const int32_t *source, int64_t cou
     posenc_status st = PE_OK;
     for (int64_t v = 0; v < n && !st; v++) {
         w->seen[v] = w->here[v] = w->next[v] = 0;
-        memset(w->near + v * PE_WAVE, 0xff, PE_WAVE);
-        st = pe_pace_add(pace, 60);
+        st = pe_pace_add(pace, 24);
     }
     for (int64_t i = 0; i < count && !st; i++) {
-        if (!w->here[source[i]])
+        if (!w->here[source[i]]) {
             w->now[nnow++] = source[i];
+            memset(w->near + (int64_t)source[i] * PE_WAVE, 0xff, PE_WAVE);
+        }
         w->here[source[i]] |= UINT64_C(1) << i;
         w->seen[source[i]] |= UINT64_C(1) << i;
         w->near[(int64_t)source[i] * PE_WAVE + i] = 0;
@@ -153,10 +161,10 @@ static posenc_status side_by_side(pe_wave *w, const int32_t *source, int64_t cou
                         w->then[nthen++] = v;
                     w->next[v] |= fresh;
                 }
-                st = pe_pace_add(pace, 12 * (end - a));
+                st = pe_pace_add(pace, 60 * (end - a));
             }
             if (!st)
-                st = pe_pace_add(pace, 6);
+                st = pe_pace_add(pace, 20);
         }
         w->narrow = shared < SHARE * arcs && (d >= STEPS || arcs > c->arcs / PART * count);
         if (w->narrow || (nthen && d == UINT8_MAX)) {
@@ -172,6 +180,11 @@ static posenc_status side_by_side(pe_wave *w, const int32_t *source, int64_t cou
         nnow = nthen;
         nthen = 0;
     }
+    for (int64_t v = 0; v < n && !st; v++) {
+        if (!w->seen[v])
+            memset(w->near + v * PE_WAVE, 0xff, PE_WAVE);
+        st = pe_pace_add(pace, 2 + 60 * !w->seen[v]);
+    }
     return st;
 }
 
@@ -181,7 +194,7 @@ posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int64_t *count, pe_
     w->narrow = w->narrow || *count < SOME;
     if (!w->narrow) {
         *count = *count < PE_WAVE ? *count : PE_WAVE;
-        if ((st = make_abreast(w, err)) || (st = side_by_side(w, source, *count, pace)))
+        if ((st = make_abreast(w, pace, err)) || (st = side_by_side(w, source, *count, pace)))
             return st;
     }
     if ((w->abreast = !w->narrow))
@@ -229,7 +242,7 @@ posenc_status pe_wave_look_up(const pe_wave *w, int64_t count, const void *table
         case 4: look_up_uint32_t(w, v, end, count, table, to, by_node, by_source); break;
         default: look_up_uint64_t(w, v, end, count, table, to, by_node, by_source); break;
         }
-        st = pe_pace_add(pace, (end - v) * (60 + 4 * count));
+        st = pe_pace_add(pace, (end - v) * (100 + 8 * count + by_node * (int64_t)size)); /* of pages never touched */
     }
     return st;
 }

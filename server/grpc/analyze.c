@@ -141,14 +141,17 @@ static void refuse_selection(const Posenc__V1__EncodeRequest *of, posenc_error *
 
 /* Starts the report, about an encoding where `of` is given, and fills it in. `own`: its parameters; NULL: none. */
 static void read_report(const char *report, const ProtobufCMessage *m, const ProtobufCMessage *own,
-                        const Posenc__V1__EncodeRequest *of, pe_request *q, posenc_error *err)
+                        const Posenc__V1__EncodeRequest *of, const pe_rpc *c, posenc_error *err)
 {
+    pe_request *q = c->q;
     static const posenc_table none;
     const char *encoding = of ? pe_reflect_chosen(of, err) : NULL;
     pe_reflect_set(m, &none, NULL, q->arena, err); /* fields of a later version */
     if ((of && !encoding) || posenc_report_init(&q->r, report, encoding, q->arena, err))
         return;
+    q->r.ctx = pe_request_watch(q, pe_rpc_deadline_ns(c));
     if (of) {
+        q->r.of->ctx = q->r.ctx;
         refuse_selection(of, err);
         pe_reflect_fill(of, q->r.of, q->arena, err);
     }
@@ -168,12 +171,12 @@ static posenc_format read_message(const pe_rpc *c, const void *bytes, size_t siz
         return PE_json;
     if (c->method == PE_IDENTIFY) {
         const Posenc__V1__IdentifyRequest *i = (const Posenc__V1__IdentifyRequest *)m;
-        read_report("identify", m, i->identify ? &i->identify->base : NULL, NULL, c->q, err);
+        read_report("identify", m, i->identify ? &i->identify->base : NULL, NULL, c, err);
         return PE_json;
     }
     if (c->method == PE_COMPARE) {
         const Posenc__V1__CompareRequest *i = (const Posenc__V1__CompareRequest *)m;
-        read_report("compare", m, i->compare ? &i->compare->base : NULL, i->of, c->q, err);
+        read_report("compare", m, i->compare ? &i->compare->base : NULL, i->of, c, err);
         return PE_json;
     }
     const Posenc__V1__AnalyzeRequest *a = (const Posenc__V1__AnalyzeRequest *)m;
@@ -182,7 +185,7 @@ static posenc_format read_message(const pe_rpc *c, const void *bytes, size_t siz
                     "NONE, PNG or SVG");
         return PE_json;
     }
-    read_report("analysis", m, a->analysis ? &a->analysis->base : NULL, a->of, c->q, err);
+    read_report("analysis", m, a->analysis ? &a->analysis->base : NULL, a->of, c, err);
     return formats[a->picture];
 }
 

@@ -312,7 +312,7 @@ static const Posenc__V1__EncodeRequest *read_request(pe_rpc *c, posenc_error *er
     c->request = NULL;
     if (!m)
         return NULL;
-    pe_reflect_request(m, &c->q->r, c->q->arena, err);
+    pe_reflect_request(m, &c->q->r, pe_request_watch(c->q, pe_rpc_deadline_ns(c)), c->q->arena, err);
     if (!c->q->r.params || pe_service_resolve(c->g->s, c->q, err)) /* without parameters nothing was started */
         return NULL;
     memcpy(c->digest, c->q->r.digest, sizeof c->digest);

@@ -370,7 +370,7 @@ static void read_graph(const Posenc__V1__Graph *g, posenc_request *r, posenc_are
         .ptr = g->n_ptr ? g->ptr : NULL,
         .ngraphs = g->n_ptr ? (int64_t)g->n_ptr - 1 : 0,
     };
-    posenc_graph_build(&edges, a, &r->graph, err);
+    posenc_graph_build_watched(&edges, a, &r->graph, r->ctx, err);
 }
 
 static const field *chosen_field(const Posenc__V1__EncodeRequest *m)
@@ -405,7 +405,8 @@ posenc_status pe_reflect_fill(const Posenc__V1__EncodeRequest *m, posenc_request
     return err->status;
 }
 
-posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_request *r, posenc_arena *a, posenc_error *err)
+posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_request *r, posenc_context *ctx, posenc_arena *a,
+                                 posenc_error *err)
 {
     posenc_error local = { 0 };
     posenc_status st;
@@ -417,6 +418,7 @@ posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_requ
         return err->status;
     if ((st = posenc_request_init(r, name, a, err)))
         return st;
+    r->ctx = ctx;
     return pe_reflect_fill(m, r, a, err);
 }
 

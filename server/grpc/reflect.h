@@ -27,7 +27,8 @@ posenc_status pe_reflect_set(const ProtobufCMessage *m, const posenc_table *t, v
 
 /* EncodeRequest: starts `r` and fills in parameters and graph. The message must stay in the same arena. After a failure
  * posenc_resolve may add further faults, unless r->params is NULL: then `r` was not started. */
-posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_request *r, posenc_arena *a, posenc_error *err);
+posenc_status pe_reflect_request(const Posenc__V1__EncodeRequest *m, posenc_request *r, posenc_context *ctx, posenc_arena *a,
+                                 posenc_error *err);
 /* The name of the encoding that it asks for; NULL after a fault. */
 const char *pe_reflect_chosen(const Posenc__V1__EncodeRequest *m, posenc_error *err);
 /* Its parameters and graph into `r`, which has been started for that encoding. */

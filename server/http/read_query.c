@@ -307,8 +307,11 @@ posenc_status pe_read_request(pe_exchange *x)
         return posenc_fail(&x->error, PE_BUSY, "OUT_OF_MEMORY", "memory", "", "try again");
     posenc_request *q = &x->request->r;
     if ((st = x->route && x->route->report ? init_report(x, &r)
-                               : posenc_request_init(q, x->asked.encoding, x->request->arena, &x->error)))
+                                           : posenc_request_init(q, x->asked.encoding, x->request->arena, &x->error)))
         return st;
+    q->ctx = pe_request_watch(x->request, x->deadline_ns);
+    if (q->of)
+        q->of->ctx = q->ctx;
     bool graph = (q->of ? q->of : q)->encoding->input == PE_GRAPH;
     if (binary && graph)
         r.known |= NUM_NODES | DIRECTED;

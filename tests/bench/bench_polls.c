@@ -1,9 +1,8 @@
 /* bench_polls.c - how long a computation leaves its context alone: posenc.h promises a poll every 10 ms.
  *
- * usage: bench_polls [SECONDS [NAME [QUERY]]]   a case is stopped after SECONDS (60); NAME: only the graphs that have it in
- * their name; QUERY: in place of the cases' own
- * Prints a line a case, by tabs: graph, query, polls, the largest gap [ms], CPU time of the thread [s], 1 if it was stopped.
- * latency.py reads it. */
+ * usage: bench_polls [SECONDS [NAME [QUERY [ENCODING]]]]   a case is stopped after SECONDS (60); NAME: only the graphs that
+ * have it in their name; QUERY: in place of the cases' own; ENCODING: laplacian Prints a line a case, by tabs: graph, query,
+ * polls, the largest gap [ms], CPU time of the thread [s], 1 if it was stopped. latency.py reads it. */
 #include "posenc.h"
 
 #include <stdio.h>
@@ -152,24 +151,28 @@ static posenc_edges trees(int64_t count, int64_t spread) /* a batch: 7 .. 6 + sp
 /* ---- cases ---- */
 
 static const struct {
-    const char *name, *query;
+    const char *name, *encoding, *query;
     posenc_edges (*build)(int64_t a, int64_t b);
     int64_t a, b;
 } cases[] = {
-    { "grid 141 x 142", "k=8", grid, 141, 142 },
-    { "grid 141 x 142", "k=320", grid, 141, 142 },
-    { "complete graph of 1,500", "k=8", complete, 1500, 0 },
-    { "random, 20,000 nodes, 100,000 edges", "k=8", random_pairs, 20000, 100000 },
-    { "4-regular, 100,000 nodes", "k=8", regular, 100000, 2 },
-    { "1,000,000 isolated nodes", "k=8", isolated, 1000000, 0 },
-    { "preferential attachment, 20,000 nodes, 40,000 edges", "k=8", preferential, 20000, 2 },
-    { "10,000 trees of 7 nodes", "k=4", trees, 10000, 1 },
-    { "2,000 trees of 7 to 38 nodes", "k=8", trees, 2000, 32 },
-    { "star of 20,000", "k=8", star, 20000, 0 },
+    { "grid 141 x 142", "laplacian", "k=8", grid, 141, 142 },
+    { "grid 141 x 142", "laplacian", "k=320", grid, 141, 142 },
+    { "complete graph of 1,500", "laplacian", "k=8", complete, 1500, 0 },
+    { "random, 20,000 nodes, 100,000 edges", "laplacian", "k=8", random_pairs, 20000, 100000 },
+    { "4-regular, 100,000 nodes", "laplacian", "k=8", regular, 100000, 2 },
+    { "1,000,000 isolated nodes", "laplacian", "k=8", isolated, 1000000, 0 },
+    { "preferential attachment, 20,000 nodes, 40,000 edges", "laplacian", "k=8", preferential, 20000, 2 },
+    { "10,000 trees of 7 nodes", "laplacian", "k=4", trees, 10000, 1 },
+    { "2,000 trees of 7 to 38 nodes", "laplacian", "k=8", trees, 2000, 32 },
+    { "random, 1,000,000 nodes, 4,000,000 edges", "degree", "", random_pairs, 1000000, 4000000 },
+    { "grid 1000 x 1000", "anchor_distance", "num_anchors=48&anchor_mode=random", grid, 1000, 1000 },
+    { "preferential attachment, 1,000,000 nodes, 3,000,000 edges", "anchor_distance", "num_anchors=64&anchor_mode=random",
+      preferential, 1000000, 3 },
+    { "star of 20,000", "laplacian", "k=8", star, 20000, 0 },
 };
 
 /* Runs one request and prints its row. False: something failed but for the clock. */
-static bool run(const char *name, const char *query, const posenc_edges *e, double limit)
+static bool run(const char *name, const char *encoding, const char *query, const posenc_edges *e, double limit)
 {
     posenc_error err = { 0 };
     posenc_request r;
@@ -179,16 +182,22 @@ static bool run(const char *name, const char *query, const posenc_edges *e, doub
     posenc_arena *arena = posenc_arena_new((size_t)1 << 40);
     void *memory[16] = { 0 };
     char text[500];
-    if ((st = posenc_request_init(&r, "laplacian", arena, &err)) || (st = posenc_request_parse(&r, query, &err)) ||
-        (st = posenc_graph_build(e, arena, &r.graph, &err)) || (st = posenc_resolve(&r, &err)))
+    if ((st = posenc_request_init(&r, encoding, arena, &err)) || (st = posenc_request_parse(&r, query, &err)))
+        goto done;
+    r.ctx = &ctx;
+    w.start = w.last = cpu();
+    st = posenc_graph_build_watched(e, arena, &r.graph, &ctx, &err);
+    if (st == PE_CANCELLED || (!st && (st = posenc_resolve(&r, &err)) == PE_CANCELLED))
+        goto told;
+    if (st)
         goto done;
     for (int i = 0; i < r.shape.ntensors; i++) {
         size_t size = ((size_t)posenc_tensor_size(&r.shape.tensor[i]) + 63) / 64 * 64;
         if (!(r.shape.tensor[i].data = memory[i] = aligned_alloc(64, size ? size : 64)))
             exit(1);
     }
-    w.start = w.last = cpu();
     st = posenc_compute(&r, &r.shape, &ctx, &err);
+told:
     if (st != PE_CANCELLED) { /* how soon it stops is another matter */
         stop(&w);
         if (st)
@@ -216,7 +225,7 @@ int main(int argc, char **argv)
         if (!strstr(cases[i].name, only))
             continue;
         posenc_edges e = cases[i].build(cases[i].a, cases[i].b);
-        ok = run(cases[i].name, argc > 3 ? argv[3] : cases[i].query, &e, limit);
+        ok = run(cases[i].name, argc > 4 ? argv[4] : cases[i].encoding, argc > 3 ? argv[3] : cases[i].query, &e, limit);
         free((void *)(uintptr_t)e.source);
         free((void *)(uintptr_t)e.target);
         free((void *)(uintptr_t)e.ptr);

@@ -3,6 +3,7 @@ import measure
 from small import batch, find, load
 
 PYG, SCIPY, QUEUE = "PyG AddRandomWalkPE", "scipy shortest_path, matrix ready", "scipy breadth_first_order, matrix ready"
+C_QUEUE = "queue in C (bench_queue.c), rows of neighbours ready"
 INVERSE, POWER, NETWORKX = "numpy.linalg.inv, matrix ready", "scipy power iteration to the same error", "networkx"
 
 
@@ -94,6 +95,19 @@ def queue(sources, *graph):
     return once
 
 
+class Queue:
+    """The same in C, with the distances."""
+
+    def __init__(self, sources, *graph):
+        n, e = made(*graph)
+        self.command = [measure.BUILD / "bench_queue", measure.write("edges.npz", {"edge_index": e}), n, *sources]
+
+    def start(self):
+        w = measure.Worker(self.command)
+        w.line()
+        return w
+
+
 def inverse(path, count, alpha):
     import numpy as np
     matrices = []
@@ -181,10 +195,14 @@ def large():
     peer = lambda *a, **k: measure.Peer("walks", *a, **k)
     searches = {"web": ["web", n, 5], "grid": ["grid", side], "roads": ["roads", 66 if small else 660]}
     for kind, graph in searches.items():
-        goal = f"shortest_path, 64 roots, {kind} of {words}"
-        if measure.wanted(goal, QUEUE):
-            ours = request("shortest_path", {"roots": sources}, graph)
-            yield from measure.compare(goal, ours, QUEUE, peer("queue", sources, *graph), 1, "all that reading the edges takes counts", pairs=3)
+        note = "all that reading the edges takes counts"
+        goal_of = {1: None, 8: None, 64: 1}
+        for count in goal_of:
+            goal = f"shortest_path, {count} root{'s' if count > 1 else ''}, {kind} of {words}"
+            if measure.wanted(goal, QUEUE, C_QUEUE):
+                ours = request("shortest_path", {"roots": sources[:count]}, graph)
+                yield from measure.compare(goal, ours, QUEUE, peer("queue", sources[:count], *graph), goal_of[count], note, pairs=3)
+                yield from measure.compare(goal, ours, C_QUEUE, Queue(sources[:count], *graph), goal_of[count], note, pairs=3)
     goal = f"random_walk, exact, grid of {tenth} x {tenth}, 16 steps"
     if measure.wanted(goal, PYG):
         graph = ["grid", tenth]

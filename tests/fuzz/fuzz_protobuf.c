@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (posenc_arena_used(a) > 64 * size + (1 << 20))
         abort();
     if (m) {
-        pe_reflect_request(m, &r, a, &err);
+        pe_reflect_request(m, &r, NULL, a, &err);
         bool small = !r.graph || posenc_graph_nodes(r.graph) <= MAX_ROWS; /* as the service's limits */
         if (r.encoding && small && !posenc_resolve(&r, &err))
             pe_reflect_selection(m, &r, &sel, &err);

@@ -266,7 +266,7 @@ static posenc_status read_protobuf(posenc_error *err) /* as server/grpc/encode.c
     const Posenc__V1__EncodeRequest *m = (Posenc__V1__EncodeRequest *)pe_reflect_unpack(
         &posenc__v1__encode_request__descriptor, body, body_size, a, err);
     if (m)
-        pe_reflect_request(m, &r, a, err);
+        pe_reflect_request(m, &r, NULL, a, err);
     if (r.params && !posenc_resolve(&r, err))
         pe_reflect_selection(m, &r, &selection, err);
     posenc_arena_free(a);

@@ -29,7 +29,7 @@ static run read_bytes(const void *bytes, size_t size)
     ck_assert_ptr_nonnull(q.arena);
     q.m = (Posenc__V1__EncodeRequest *)pe_reflect_unpack(&posenc__v1__encode_request__descriptor, bytes, size, q.arena,
                                                          &q.err);
-    q.st = q.m ? pe_reflect_request(q.m, &q.r, q.arena, &q.err) : q.err.status;
+    q.st = q.m ? pe_reflect_request(q.m, &q.r, NULL, q.arena, &q.err) : q.err.status;
     return q;
 }
 
@@ -353,7 +353,7 @@ START_TEST(no_arena_is_too_small)
         const Posenc__V1__EncodeRequest *in = (Posenc__V1__EncodeRequest *)pe_reflect_unpack(
             &posenc__v1__encode_request__descriptor, bytes, size, a, &err);
         if (in) {
-            posenc_status st = pe_reflect_request(in, &r, a, &err);
+            posenc_status st = pe_reflect_request(in, &r, NULL, a, &err);
             ck_assert((r.params != NULL) == (r.encoding != NULL) && (st == PE_OK || st == PE_BUSY));
             unpacked |= !r.params;
             if (r.params)
