@@ -158,6 +158,7 @@ static const struct {
 } cases[] = {
     { "grid 141 x 142", "k=8", grid, 141, 142 },
     { "grid 141 x 142", "k=320", grid, 141, 142 },
+    { "grid 1,000 x 1,000", "k=8", grid, 1000, 1000 },
     { "complete graph of 1,500", "k=8", complete, 1500, 0 },
     { "random, 20,000 nodes, 100,000 edges", "k=8", random_pairs, 20000, 100000 },
     { "4-regular, 100,000 nodes", "k=8", regular, 100000, 2 },
