@@ -700,7 +700,11 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
         }
     }
     if (inverting) {
-        if ((st = pe_ldl_settle(&ldl, &order, &j->pace, j->err)) || (st = reorder(j, order)))
+        if ((st = pe_ldl_settle(&ldl, &order, &j->pace, j->err))) {
+            free(order);
+            goto done;
+        }
+        if ((st = reorder(j, order)))
             goto done;
     }
     if ((st = set_laplacian(j)))
