@@ -38,7 +38,7 @@ posenc_status pe_ldl_order(pe_ldl *f, const pe_component *c, pe_pace *pace, pose
         return st;
     for (int64_t i = 0; i < c->n && !st; i++) {
         f->place[f->order[i]] = (int32_t)i;
-        st = pe_pace_add(pace, 10);
+        st = pe_pace_add(pace, 30);
     }
     return st;
 }

@@ -87,7 +87,7 @@ static posenc_status begin(quotient *q, const pe_component *c, int64_t last)
         q->left += q->weight[i];
         q->head[i] = q->bucket[i] = q->into[i] = -1;
         q->stamp[i] = 1;
-        st = pe_pace_add(q->pace, 12);
+        st = pe_pace_add(q->pace, 24);
     }
     for (int64_t i = 0; i < q->n && !st; i++) {
         q->at[i] = q->free;
@@ -98,7 +98,7 @@ static posenc_status begin(quotient *q, const pe_component *c, int64_t last)
         q->elements[i] = 0;
         if (q->weight[i])
             insert(q, (int32_t)i);
-        st = pe_pace_add(q->pace, 4 * (c->ptr[i + 1] - c->ptr[i]) + 16);
+        st = pe_pace_add(q->pace, 8 * (c->ptr[i + 1] - c->ptr[i]) + 32);
     }
     return st;
 }
@@ -117,7 +117,7 @@ static posenc_status compact(quotient *q)
         memcpy(q->spare + to, q->list + q->at[i], (size_t)q->length[i] * sizeof *q->list);
         q->at[i] = to;
         to += q->length[i];
-        st = pe_pace_add(q->pace, q->length[i] + 8);
+        st = pe_pace_add(q->pace, 2 * q->length[i] + 24);
     }
     q->free = to;
     int32_t *other = q->list;
@@ -176,7 +176,7 @@ static posenc_status make_element(quotient *q, int32_t me)
     q->elements[me] = -1;
     q->degree[me] = (int32_t)degree;
     q->left += q->weight[me]; /* below 0 */
-    return pe_pace_add(q->pace, 6 * size + 40);
+    return pe_pace_add(q->pace, 16 * size + 100);
 }
 
 /* stamp - now of each element that a vertex of `me` is in: what it has beyond `me`. */
@@ -197,7 +197,7 @@ static posenc_status measure(quotient *q, int32_t me)
             else if (s != 0)
                 q->stamp[e] = q->degree[e] + q->now - weight;
         }
-        st = pe_pace_add(q->pace, 4 * q->elements[i] + 4);
+        st = pe_pace_add(q->pace, 12 * q->elements[i] + 12);
     }
     return st;
 }
@@ -234,7 +234,7 @@ static posenc_status update(quotient *q, int32_t me)
             of[kept++] = j;
             hash += (uint32_t)j;
         }
-        st = pe_pace_add(q->pace, 4 * length + 16);
+        st = pe_pace_add(q->pace, 12 * length + 40);
         if (kept == 0) {
             q->into[i] = me;
             q->degree[me] += q->weight[i];
@@ -297,7 +297,7 @@ static posenc_status merge(quotient *q, int32_t me)
                 q->next[before] = q->next[j];
             }
             q->now++;
-            st = pe_pace_add(q->pace, 2 * steps);
+            st = pe_pace_add(q->pace, 6 * steps);
         }
     }
     return st;
@@ -327,7 +327,7 @@ static posenc_status close_element(quotient *q, int32_t me, int64_t dense)
     const double f = q->weight[me], r = (double)(beyond + dense), below = f * r + (f - 1) * f / 2;
     q->entries += below;
     q->products += (f * r * r + r * (f - 1) * f + (f - 1) * f * (2 * f - 1) / 6 + below) / 2;
-    return pe_pace_add(q->pace, 8 * length + 16);
+    return pe_pace_add(q->pace, 24 * length + 40);
 }
 
 /* Elements in postorder of the tree that `into` makes, the child with the most vertices last; behind each element the
@@ -339,11 +339,11 @@ static posenc_status write_order(quotient *q, int64_t last, int32_t *order)
     int64_t done = 0;
     for (int64_t i = 0; i < q->n && !st; i++) {
         child[i] = member[i] = largest[i] = -1;
-        st = pe_pace_add(q->pace, 4);
+        st = pe_pace_add(q->pace, 12);
     }
     for (int64_t i = q->n - 1; i >= 0 && !st; i--) { /* from behind, so that lists ascend */
         int32_t up = q->into[i];
-        st = pe_pace_add(q->pace, 16);
+        st = pe_pace_add(q->pace, 50);
         if (up < 0)
             continue;
         if (q->elements[i] >= 0) {
@@ -374,7 +374,7 @@ static posenc_status write_order(quotient *q, int64_t last, int32_t *order)
         stack[depth++] = (int32_t)root;
         while (depth > 0 && !st) {
             const int32_t e = stack[depth - 1];
-            st = pe_pace_add(q->pace, 12);
+            st = pe_pace_add(q->pace, 50);
             if (child[e] >= 0) {
                 stack[depth++] = child[e];
                 child[e] = next[child[e]];
@@ -392,7 +392,7 @@ static posenc_status write_order(quotient *q, int64_t last, int32_t *order)
     for (int64_t i = 0; i < q->n && !st; i++) {
         if (q->elements[i] >= 0 && q->into[i] < 0 && i != last)
             order[done++] = (int32_t)i;
-        st = pe_pace_add(q->pace, 2);
+        st = pe_pace_add(q->pace, 6);
     }
     if (last >= 0)
         order[done] = (int32_t)last;

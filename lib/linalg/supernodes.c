@@ -94,7 +94,7 @@ static posenc_status rows_below(pe_supernodes *s, const pe_component *c, const i
             }
             steps++;
         }
-        st = pe_pace_add(pace, 6 * steps);
+        st = pe_pace_add(pace, 12 * steps);
     }
     return st;
 }
@@ -308,7 +308,7 @@ static posenc_status assemble(factoring *f, int64_t j, const pe_laplacian *lap, 
         for (int64_t r = c->ptr[v]; r < c->ptr[v + 1]; r++)
             if (place[c->col[r]] > first + i)
                 column[f->at[place[c->col[r]]]] = lap->entry[r];
-        st = pe_pace_add(f->pace, 4 * (c->ptr[v + 1] - c->ptr[v]) + height / 2 + 8);
+        st = pe_pace_add(f->pace, 8 * (c->ptr[v + 1] - c->ptr[v]) + height + 16);
     }
     return st;
 }
