@@ -210,7 +210,7 @@ static posenc_status owe(factoring *f, const double *a, int64_t height, int64_t 
             for (int64_t q = 0; q < 4; q++)
                 f->scaled[4 * d + q] = j + q < many ? a[d * height + row + j + q] * pivot[d] : 0;
         product_4(height - row - j, depth, a + row + j, height, f->scaled, f->product + j * f->stride + j, f->stride);
-        st = pe_pace_add(f->pace, (height - row - j + 16) * depth / 4 + 8);
+        st = pe_pace_add(f->pace, (height - row - j + 16) * depth / 2 + 2 * depth + 16);
     }
     return st;
 }
@@ -237,7 +237,7 @@ static posenc_status receive(factoring *f, int64_t j, int64_t k)
             for (int64_t i = c; i < rows - begin; i++)
                 column[f->at[row[begin + i]]] -= product[i];
         }
-        st = pe_pace_add(f->pace, many * (rows - begin));
+        st = pe_pace_add(f->pace, 3 * many * (rows - begin) + 40);
     }
     f->reached[k] = to;
     if (to < rows) {
