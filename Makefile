@@ -40,7 +40,7 @@ SERVER_OBJ := $(filter-out $O/server/main.o,$(call obj,$(SERVER_SRC))) $(GEN:.c=
 say   = $(if $(V),,@printf '  %-6s %s\n' $(1) $@;) mkdir -p $(@D) &&
 
 # libmicrohttpd is linked from its archive, so that the framing guard stands between it and the socket.
-LIB_LIBS    := -lmpfr -lgmp -lcrypto -lz -ljansson -lamd -lm
+LIB_LIBS    := -lmpfr -lgmp -lcrypto -lz -ljansson -lm
 SERVER_LIBS := -Wl,--wrap=recv -Wl,--wrap=gnutls_record_recv -l:libmicrohttpd.a -lgnutls -lgrpc -lgpr -lprotobuf-c $(LIB_LIBS)
 FUZZ_BIN    := $(patsubst tests/fuzz/%.c,$O/%,$(FUZZ_SRC))
 BENCH_BIN   := $(patsubst tests/bench/%.c,$O/%,$(BENCH_SRC))

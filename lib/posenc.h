@@ -13,7 +13,7 @@
  *     const float *table = a.result.tensor[0].data;       (128, 64)
  *     posenc_answer_fini(&a);
  *
- * Link with -lposenc; with libposenc.a also -lmpfr -lgmp -lcrypto -lz -ljansson -lamd -lm. The encodings and their
+ * Link with -lposenc; with libposenc.a also -lmpfr -lgmp -lcrypto -lz -ljansson -lm. The encodings and their
  * parameters: `posenc list`, `posenc NAME --help`, posenc_describe_all().
  *
  * Threads: no function keeps state between calls; any number of threads may call, each with its own arguments.

@@ -255,7 +255,7 @@ static posenc_status check_pivots(const pe_ldl *ldl, pe_pace *pace, posenc_error
 /* The factor of a component, or LIMIT where it would not fit the memory there is or would take too long. */
 static posenc_status factor(pe_ldl *ldl, const pe_laplacian *lap, pe_pace *pace, posenc_error *err)
 {
-    posenc_status st = pe_ldl_order(ldl, lap, pace, err);
+    posenc_status st = pe_ldl_order(ldl, lap->c, pace, err);
     if (st)
         return st;
     const uint64_t bytes = pe_ldl_bytes(lap->c->n, lap->c->ptr[lap->c->n], ldl->entries);
@@ -265,7 +265,7 @@ static posenc_status factor(pe_ldl *ldl, const pe_laplacian *lap, pe_pace *pace,
                            (unsigned long long)pace->ctx->memory_limit, instead);
     st = pe_check_time(2 * ldl->products + solve_ns((double)lap->c->n, ldl->entries), "graph", instead, err);
     if (!st)
-        st = pe_ldl_factor(ldl, pace, err);
+        st = pe_ldl_factor(ldl, lap, pace, err);
     return st ? st : check_pivots(ldl, pace, err);
 }
 
@@ -350,7 +350,7 @@ static posenc_status choose_solver(probing *q)
 {
     pe_pace *pace = &q->f->s.pace;
     const double n = (double)q->n;
-    posenc_status st = pe_ldl_order(&q->ldl, q->lap, pace, q->err);
+    posenc_status st = pe_ldl_order(&q->ldl, q->lap->c, pace, q->err);
     if (st)
         return st;
     const uint64_t limit = pace->ctx && pace->ctx->memory_limit ? pace->ctx->memory_limit / 2 : UINT64_MAX;
@@ -359,7 +359,7 @@ static posenc_status choose_solver(probing *q)
     q->factored = bytes <= limit && (double)bytes < fits && ns < quick;
     if (!q->factored)
         return pe_cg_init(&q->cg, q->lap, q->err);
-    st = pe_ldl_factor(&q->ldl, pace, q->err);
+    st = pe_ldl_factor(&q->ldl, q->lap, pace, q->err);
     return st ? st : check_pivots(&q->ldl, pace, q->err);
 }
 
@@ -970,7 +970,7 @@ const posenc_encoding pe_electrostatic = {
     .formula = "V_ij = (L^+)_ij - (L^+)_jj, L = D - A; columns 0-3: min, max, mean, sample std over i of V_ij (node j);\n"
                "4-7: over j (node i); 8: sum_i (D^-1 A)_ij V_ij (node j); 9: sum_j (D^-1 A)_ij V_ij (node i)",
     .example = "dtype=float64",
-    .revision = 2,
+    .revision = 3,
     .input = PE_GRAPH,
     PE_TABLE(electrostatic, rows),
     .outputs = outputs,

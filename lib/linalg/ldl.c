@@ -1,11 +1,11 @@
 #include "ldl.h"
 #include "core/params.h"
+#include "minimum_degree.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <suitesparse/amd.h>
 
 static posenc_status allocate(pe_ldl *f, posenc_error *err)
 {
@@ -15,18 +15,15 @@ static posenc_status allocate(pe_ldl *f, posenc_error *err)
     return f->order && f->place ? PE_OK : pe_no_memory("memory", err);
 }
 
-posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, posenc_error *err)
+posenc_status pe_ldl_order(pe_ldl *f, const pe_component *c, pe_pace *pace, posenc_error *err)
 {
-    const pe_component *c = lap->c;
     posenc_status st = PE_OK;
-    SuiteSparse_long *ap = NULL, *ai = NULL, *p = NULL;
-    double info[AMD_INFO];
     int64_t ground = -1;
 
-    *f = (pe_ldl){ .lap = lap, .n = c->n };
+    *f = (pe_ldl){ .n = c->n };
     f->rows = c->kernel ? c->n - 1 : c->n;
     if ((st = allocate(f, err)))
-        goto done;
+        return st;
     if (c->kernel) {
         ground = 0;
         for (int64_t i = 1; i < c->n; i++) {
@@ -34,51 +31,29 @@ posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, po
             if (a > b || (a == b && c->degree[i] > c->degree[ground]))
                 ground = i;
             if ((st = pe_pace_add(pace, 4)))
-                goto done;
+                return st;
         }
     }
-    ap = malloc(((size_t)f->rows + 1) * sizeof *ap);
-    ai = malloc(((size_t)c->ptr[c->n] / 2 + 1) * sizeof *ai);
-    p = malloc(((size_t)f->rows + 1) * sizeof *p);
-    if (!ap || !ai || !p) {
-        st = pe_no_memory("memory", err);
-        goto done;
-    }
-    /* the upper triangle without the ground; later vertices move up by one */
-    int64_t k = 0, q = 0;
-    for (int64_t i = 0; i < c->n; i++) {
-        if (i == ground)
-            continue;
-        ap[k++] = q;
-        for (int64_t r = c->ptr[i]; r < c->ptr[i + 1]; r++) {
-            int64_t j = c->col[r];
-            if (j > i && j != ground)
-                ai[q++] = ground >= 0 && j > ground ? j - 1 : j;
-        }
-        if ((st = pe_pace_add(pace, 4 * (c->ptr[i + 1] - c->ptr[i]) + 8)))
-            goto done;
-    }
-    ap[k] = q;
-    if ((st = pe_pace_add(pace, PE_PACE_STEPS)))
-        goto done;
-    if (amd_l_order(f->rows, ap, ai, p, NULL, info) < AMD_OK) {
-        st = pe_no_memory("memory", err);
-        goto done;
-    }
-    if ((st = pe_pace_add(pace, PE_PACE_STEPS)))
-        goto done;
+    if ((st = pe_minimum_degree(c, ground, f->order, &f->entries, &f->products, pace, err)))
+        return st;
     for (int64_t i = 0; i < c->n && !st; i++) {
-        int64_t v = i < f->rows ? p[i] + (ground >= 0 && p[i] >= ground) : ground;
-        f->order[i] = (int32_t)v;
-        f->place[v] = (int32_t)i;
-        st = pe_pace_add(pace, 10);
+        f->place[f->order[i]] = (int32_t)i;
+        st = pe_pace_add(pace, 30);
     }
-    f->entries = info[AMD_LNZ];
-    f->products = info[AMD_NMULTSUBS_LDL];
-done:
-    free(ap);
-    free(ai);
-    free(p);
+    return st;
+}
+
+posenc_status pe_ldl_settle(pe_ldl *f, int32_t **order, pe_pace *pace, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    *order = f->order;
+    f->settled = true;
+    if (!(f->order = malloc((size_t)f->n * sizeof *f->order)))
+        return pe_no_memory("memory", err);
+    for (int64_t i = 0; i < f->n && !st; i++) {
+        f->order[i] = f->place[i] = (int32_t)i;
+        st = pe_pace_add(pace, 2);
+    }
     return st;
 }
 
@@ -186,8 +161,9 @@ done:
 /* Dense blocks pay where columns are long: there are that many products for each entry. */
 bool pe_ldl_fills_up(const pe_ldl *f) { return f->products > 24 * f->entries; }
 
-posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err)
+posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, posenc_error *err)
 {
+    f->lap = lap;
     posenc_status st = analyze(f, pace, err);
     if (st)
         return st;
@@ -222,30 +198,30 @@ posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err)
 }
 
 /* Substitution with `width` right sides, rows of scratch. The bodies are the same but for what a row is. */
-#define SUBSTITUTE(name, row_type)                                                     \
-    PE_CLONES static void forward_##name(const pe_ldl *f, int64_t begin, int64_t end)  \
-    {                                                                                  \
-        row_type *s = (row_type *)f->scratch;                                          \
-        for (int64_t k = begin; k < end; k++) {                                        \
-            row_type x = s[k];                                                         \
-            for (int64_t q = f->ptr[k]; q < f->end[k]; q++)                            \
-                s[f->row[q]] -= f->entry[q] * x;                                       \
-        }                                                                              \
-    }                                                                                  \
-    PE_CLONES static void backward_##name(const pe_ldl *f, int64_t begin, int64_t end) \
-    {                                                                                  \
-        row_type *s = (row_type *)f->scratch;                                          \
-        for (int64_t k = end - 1; k >= begin; k--) {                                   \
-            row_type x = s[k] / f->pivot[k], y = ZERO_##name;                          \
-            int64_t q = f->ptr[k], last = f->end[k];                                   \
-            for (; q + 2 <= last; q += 2) {                                            \
-                x -= f->entry[q] * s[f->row[q]];                                       \
-                y += f->entry[q + 1] * s[f->row[q + 1]];                               \
-            }                                                                          \
-            if (q < last)                                                              \
-                x -= f->entry[q] * s[f->row[q]];                                       \
-            s[k] = x - y;                                                              \
-        }                                                                              \
+#define SUBSTITUTE(name, row_type)                                                                   \
+    PE_CLONES static void forward_##name(const pe_ldl *f, double *rows, int64_t begin, int64_t end)  \
+    {                                                                                                \
+        row_type *s = (row_type *)rows;                                                              \
+        for (int64_t k = begin; k < end; k++) {                                                      \
+            row_type x = s[k];                                                                       \
+            for (int64_t q = f->ptr[k]; q < f->end[k]; q++)                                          \
+                s[f->row[q]] -= f->entry[q] * x;                                                     \
+        }                                                                                            \
+    }                                                                                                \
+    PE_CLONES static void backward_##name(const pe_ldl *f, double *rows, int64_t begin, int64_t end) \
+    {                                                                                                \
+        row_type *s = (row_type *)rows;                                                              \
+        for (int64_t k = end - 1; k >= begin; k--) {                                                 \
+            row_type x = s[k] / f->pivot[k], y = ZERO_##name;                                        \
+            int64_t q = f->ptr[k], last = f->end[k];                                                 \
+            for (; q + 2 <= last; q += 2) {                                                          \
+                x -= f->entry[q] * s[f->row[q]];                                                     \
+                y += f->entry[q + 1] * s[f->row[q + 1]];                                             \
+            }                                                                                        \
+            if (q < last)                                                                            \
+                x -= f->entry[q] * s[f->row[q]];                                                     \
+            s[k] = x - y;                                                                            \
+        }                                                                                            \
     }
 
 typedef double pair __attribute__((vector_size(16), may_alias));
@@ -262,28 +238,28 @@ SUBSTITUTE(2, pair)
 SUBSTITUTE(4, four)
 SUBSTITUTE(8, pe_lanes)
 
-static posenc_status substitute(pe_ldl *f, int64_t width, pe_pace *pace)
+/* x (rows, width), width 1, 2, 4 or 8 */
+static posenc_status substitute(pe_ldl *f, int64_t width, double *x, pe_pace *pace)
 {
     static const struct {
-        void (*forward)(const pe_ldl *f, int64_t begin, int64_t end),
-            (*backward)(const pe_ldl *f, int64_t begin, int64_t end);
+        void (*forward)(const pe_ldl *f, double *x, int64_t begin, int64_t end),
+            (*backward)(const pe_ldl *f, double *x, int64_t begin, int64_t end);
     } by[] = { { forward_1, backward_1 }, { forward_2, backward_2 }, { forward_4, backward_4 }, { forward_8, backward_8 } };
     enum { STEP = 1 << 15 }; /* entries and rows between two looks at the pace */
     const int which = width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : 3;
     posenc_status st = PE_OK;
     if (f->blocks.count)
-        return pe_supernodes_solve(&f->blocks, f->entry, f->pivot, f->rows, width, f->scratch, f->scratch + f->n * PE_WIDTH,
-                                   pace);
+        return pe_supernodes_solve(&f->blocks, f->entry, f->pivot, f->rows, width, x, f->scratch + f->n * PE_WIDTH, pace);
     for (int64_t k = 0, end = 0; k < f->rows && !st; k = end) {
         while (end < f->rows && f->ptr[end] - f->ptr[k] + end - k < STEP)
             end++;
-        by[which].forward(f, k, end);
+        by[which].forward(f, x, k, end);
         st = pe_pace_add(pace, 5 * (f->ptr[end] - f->ptr[k] + end - k));
     }
     for (int64_t k = f->rows, end = k; end > 0 && !st; end = k) {
         while (k > 0 && f->ptr[end] - f->ptr[k] + end - k < STEP)
             k--;
-        by[which].backward(f, k, end);
+        by[which].backward(f, x, k, end);
         st = pe_pace_add(pace, 5 * (f->ptr[end] - f->ptr[k] + end - k));
     }
     return st;
@@ -297,7 +273,7 @@ posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace)
         st = pe_pace_add(pace, 16);
     }
     if (!st)
-        st = substitute(f, PE_WIDTH, pace);
+        st = substitute(f, PE_WIDTH, f->scratch, pace);
     for (int64_t k = 0; k < f->rows && !st; k++) {
         memcpy(y + (int64_t)f->order[k] * PE_WIDTH, f->scratch + k * PE_WIDTH, PE_WIDTH * sizeof(double));
         st = pe_pace_add(pace, 16);
@@ -313,13 +289,21 @@ posenc_status pe_ldl_solve_columns(pe_ldl *f, int64_t width, double *const *x, d
     for (int64_t at = 0, many; at < width && !st; at += many) {
         const int64_t left = width - at;
         many = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        if (many == 1 && f->settled) {
+            if ((st = pe_pace_copy(pace, y[at], x[at], (size_t)f->rows * sizeof **y)))
+                return st;
+            if (f->rows < f->n)
+                y[at][f->rows] = 0;
+            st = substitute(f, 1, y[at], pace);
+            continue;
+        }
         for (int64_t k = 0; k < f->rows && !st; k++) {
             for (int64_t c = 0; c < many; c++)
                 f->scratch[k * many + c] = x[at + c][f->order[k]];
             st = pe_pace_add(pace, 4 + 2 * many);
         }
         if (!st)
-            st = substitute(f, many, pace);
+            st = substitute(f, many, f->scratch, pace);
         for (int64_t k = 0; k < f->rows && !st; k++) {
             for (int64_t c = 0; c < many; c++)
                 y[at + c][f->order[k]] = f->scratch[k * many + c];

@@ -15,6 +15,7 @@ typedef struct pe_ldl {
     int64_t n, rows;          /* of the matrix; factored: n - 1 when grounded */
     int32_t *order;           /* (n) order[k] is the vertex of row k; the ground is order[n - 1] */
     int32_t *place;           /* (n) its inverse */
+    bool settled;             /* order is 0, 1, 2 .. */
     int32_t *parent;          /* (n) elimination tree, -1 at roots */
     int64_t *ptr;             /* (n + 1) columns of L; room for all n rows */
     int64_t *end;             /* (n) of the entries present in each column */
@@ -27,11 +28,13 @@ typedef struct pe_ldl {
 } pe_ldl;
 
 /* Orders; fills in order, place, entries and products. */
-posenc_status pe_ldl_order(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, posenc_error *err);
+posenc_status pe_ldl_order(pe_ldl *f, const pe_component *c, pe_pace *pace, posenc_error *err);
+/* The component will stand in the order that was found, which is handed over to the caller, who frees it. */
+posenc_status pe_ldl_settle(pe_ldl *f, int32_t **order, pe_pace *pace, posenc_error *err);
 /* Whether the factor is made of supernodes. */
 bool pe_ldl_fills_up(const pe_ldl *f);
-/* Counts the columns and factors, grounded when the component has a kernel. */
-posenc_status pe_ldl_factor(pe_ldl *f, pe_pace *pace, posenc_error *err);
+/* Counts the columns and factors, grounded when the component has a kernel. `lap` is borrowed. */
+posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, posenc_error *err);
 /* y = G x, panels (n, 8): G inverts the factored part and is 0 at the ground. */
 posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace);
 /* The same for `width` columns. */

@@ -1,12 +1,7 @@
 /* linalg.h - eigenpairs of symmetric matrices, computed the same way on every machine.
  *
  * Pure functions: no globals; any number may run at once, and share the threads of their context. Loops poll the context
- * about every 5 ms, but for one call: libamd's ordering of a large component cannot be interrupted (solver=chebyshev does
- * without, and auto where the component has no narrow place). It takes, thread CPU time:
- *   grid of 20,000 nodes                                    5 to 7 ms
- *   random, 20,000 nodes, 100,000 edges                     70 to 100 ms
- *   grid of 1,000,000 nodes                                 400 ms
- *   triangulation with 1,000,000 nodes, 1,350,000 edges     1,200 ms
+ * about every 5 ms.
  * Only IEEE operations of fixed order (no BLAS, no libm beyond sqrt, fma, fabs):
  * the same input gives the same bits with every compiler, CPU and thread count.
  * Memory is malloc'ed inside and freed before return; results are handed over as said below. */

@@ -94,7 +94,7 @@ static posenc_status rows_below(pe_supernodes *s, const pe_component *c, const i
             }
             steps++;
         }
-        st = pe_pace_add(pace, 6 * steps);
+        st = pe_pace_add(pace, 12 * steps);
     }
     return st;
 }
@@ -210,7 +210,7 @@ static posenc_status owe(factoring *f, const double *a, int64_t height, int64_t 
             for (int64_t q = 0; q < 4; q++)
                 f->scaled[4 * d + q] = j + q < many ? a[d * height + row + j + q] * pivot[d] : 0;
         product_4(height - row - j, depth, a + row + j, height, f->scaled, f->product + j * f->stride + j, f->stride);
-        st = pe_pace_add(f->pace, (height - row - j + 16) * depth / 4 + 8);
+        st = pe_pace_add(f->pace, (height - row - j + 16) * depth / 2 + 2 * depth + 16);
     }
     return st;
 }
@@ -237,7 +237,7 @@ static posenc_status receive(factoring *f, int64_t j, int64_t k)
             for (int64_t i = c; i < rows - begin; i++)
                 column[f->at[row[begin + i]]] -= product[i];
         }
-        st = pe_pace_add(f->pace, many * (rows - begin));
+        st = pe_pace_add(f->pace, 3 * many * (rows - begin) + 40);
     }
     f->reached[k] = to;
     if (to < rows) {
@@ -308,7 +308,7 @@ static posenc_status assemble(factoring *f, int64_t j, const pe_laplacian *lap, 
         for (int64_t r = c->ptr[v]; r < c->ptr[v + 1]; r++)
             if (place[c->col[r]] > first + i)
                 column[f->at[place[c->col[r]]]] = lap->entry[r];
-        st = pe_pace_add(f->pace, 4 * (c->ptr[v + 1] - c->ptr[v]) + height / 2 + 8);
+        st = pe_pace_add(f->pace, 8 * (c->ptr[v + 1] - c->ptr[v]) + height + 16);
     }
     return st;
 }

@@ -5,6 +5,7 @@
 #include "chebyshev.h"
 #include "krylov.h"
 #include "ldl.h"
+#include "relabel.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ static const double SINGLE_ENOUGH = 3e-7; /* tol from which products may be of f
 /* One call of pe_component_pairs. */
 typedef struct job {
     const pe_component *c;
+    pe_relabelled copy; /* c, where copy.order: what the caller asked about in an order that is near in memory */
     pe_laplacian lap;
     int64_t want, total; /* pairs wanted; pairs there are */
     int64_t most;        /* pairs that may be returned */
@@ -56,12 +58,13 @@ static uint64_t dense_bytes(int64_t n, int64_t arcs)
     return 16 * (uint64_t)n * (uint64_t)n + 256 * (uint64_t)n + laplacian_bytes(n, arcs);
 }
 
-/* The basis and the block behind it, the filter's panels and its copy of L, the pairs found and a block on their way. The
- * answer is made when the basis is gone. */
+/* The basis and the block behind it, the component in another order, the filter's panels and its copy of L, the pairs found
+ * and a block on their way. The answer is made when the basis is gone. */
 static uint64_t search_bytes(int64_t n, int64_t arcs, int64_t want, int64_t panels)
 {
     const uint64_t m = (uint64_t)panels * PE_WIDTH, columns = m + 2 * PE_MOST_WIDTH + (uint64_t)want + 2 * PE_WIDTH;
-    return 8 * (uint64_t)n * columns + 4 * 64 * (uint64_t)n + 4 * (uint64_t)arcs + 16 * m * m + laplacian_bytes(n, arcs);
+    return 8 * (uint64_t)n * columns + 4 * 64 * (uint64_t)n + 4 * (uint64_t)arcs + 16 * m * m + laplacian_bytes(n, arcs) +
+           pe_relabel_bytes(n, arcs);
 }
 
 uint64_t pe_component_bytes(int64_t n, int64_t arcs, int64_t want)
@@ -130,9 +133,9 @@ posenc_status pe_pairs_rows(pe_pairs *p, posenc_error *err)
 
 static posenc_status unconverged(job *j, double worst, int64_t iterations)
 {
-    return posenc_fail(
-        j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "tol", posenc_text("%.3g", j->tolerance / j->lap.scale).s,
-        "the largest residual is %.3g, allowed %.3g, after %lld iterations", worst, j->tolerance, (long long)iterations);
+    return posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "tol", posenc_text("%.3g", j->relative).s,
+                       "the largest residual is %.3g, allowed %.3g, after %lld iterations", worst, j->tolerance,
+                       (long long)iterations);
 }
 
 /* Indices 0 .. n - 1 so that value[order[i]] ascends, equal ones in order of index. Bottom-up merge sort. */
@@ -149,6 +152,13 @@ static void sort(int64_t n, const double *value, int64_t *order, int64_t *scratc
         }
         memcpy(order, scratch, (size_t)n * sizeof *order);
     }
+}
+
+static posenc_status set_laplacian(job *j)
+{
+    posenc_status st = pe_laplacian_init(&j->lap, j->c, &j->pace, j->err);
+    j->tolerance = j->relative * j->lap.scale;
+    return st;
 }
 
 /* ---- dense --------------------------------------------------------------------------------------------------- */
@@ -205,6 +215,8 @@ static posenc_status solve_dense(job *j, pe_pairs *out)
 
     if (!fits(j, dense_bytes(n, j->c->ptr[n])))
         return too_large(j, dense_bytes(n, j->c->ptr[n]));
+    if ((st = set_laplacian(j)))
+        return st;
     a = malloc((size_t)n * (size_t)n * sizeof(double));
     values = malloc((size_t)n * sizeof(double));
     residuals = malloc((size_t)n * sizeof(double));
@@ -241,6 +253,7 @@ done:
     free(values);
     free(residuals);
     free(order);
+    pe_laplacian_fini(&j->lap);
     return st;
 }
 
@@ -352,7 +365,7 @@ static posenc_status run(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, c
     } else {
         pe_operator op = { .self = ldl, .apply = invert, .value = inverse_value, .products = 1 };
         int64_t before = s->restarts;
-        s->width = inverse_width(ldl);
+        s->width = wish->goal > 0 ? inverse_width(ldl) : 1; /* one vector is enough to ask whether there are more */
         st = pe_search_run(s, &op, wish, j->restarts);
         j->restarts -= s->restarts - before;
     }
@@ -407,6 +420,20 @@ static bool settle_for_less(job *j, pe_search *s, posenc_status st)
     return true;
 }
 
+/* A vector in the caller's order. */
+static posenc_status restore(job *j, const double *x, double *to)
+{
+    enum { ROWS = 1 << 12 };
+    posenc_status st = pe_pace_touch(&j->pace, to, (size_t)j->c->n * sizeof *to);
+    for (int64_t at = 0; at < j->c->n && !st; at += ROWS) {
+        const int64_t end = j->c->n - at < ROWS ? j->c->n : at + ROWS;
+        for (int64_t i = at; i < end; i++)
+            to[j->copy.order[i]] = x[i];
+        st = pe_pace_add(&j->pace, 8 * ROWS);
+    }
+    return st;
+}
+
 /* The `count` smallest of the locked pairs. */
 static posenc_status hand_over(job *j, pe_search *s, int64_t count, double next, pe_pairs *out)
 {
@@ -422,7 +449,7 @@ static posenc_status hand_over(job *j, pe_search *s, int64_t count, double next,
         const int64_t k = s->skip + order[i];
         out->values[i] = s->value[k];
         out->residuals[i] = s->residual[k];
-        st = pe_pace_copy(&j->pace, out->vectors + i * n, s->lock[k], (size_t)n * sizeof(double));
+        st = restore(j, s->lock[k], out->vectors + i * n);
     }
     free(order);
     if (st) {
@@ -608,35 +635,62 @@ static double probe_ns(const job *j)
     return 20 * panels * panels * n + 3 * panels * (double)j->c->ptr[j->c->n];
 }
 
+/* Goes on with a copy of the component in the order that `order`, which it takes over, gives its vertices. */
+static posenc_status reorder(job *j, int32_t *order)
+{
+    pe_relabelled next, before = j->copy;
+    posenc_status st = pe_relabel(&next, j->c, order, &j->pace, j->err);
+    for (int64_t i = 0; i < j->c->n && !st && before.order; i++) {
+        next.order[i] = before.order[next.order[i]];
+        st = pe_pace_add(&j->pace, 8);
+    }
+    pe_relabelled_fini(&before);
+    j->copy = next;
+    j->c = &j->copy.c;
+    return st;
+}
+
 static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
 {
-    const pe_component *c = j->c;
+    const pe_component *whole = j->c;
+    const int64_t n = whole->n, arcs = whole->ptr[n];
     posenc_status st = PE_OK;
-    int64_t arcs = c->ptr[c->n];
+    int32_t *order = NULL;
     pe_ldl ldl = { 0 };
     pe_filter filter = { 0 };
     pe_search s = { 0 };
     bool inverting = solver != PE_SOLVER_CHEBYSHEV, dense_factor = false;
     uint64_t bytes = 0;
 
-    while (!fits(j, search_bytes(c->n, arcs, j->want, j->panels)) && j->panels > PE_LEAST_PANELS)
+    while (!fits(j, search_bytes(n, arcs, j->want, j->panels)) && j->panels > PE_LEAST_PANELS)
         j->panels--;
-    bytes = search_bytes(c->n, arcs, j->want, j->panels);
+    bytes = search_bytes(n, arcs, j->want, j->panels);
     if (!fits(j, bytes)) {
         st = too_large(j, bytes);
         goto done;
     }
+    if (!(order = malloc((size_t)n * sizeof *order))) {
+        st = pe_no_memory("memory", j->err);
+        goto done;
+    }
+    st = pe_breadth_first(j->c, order, &j->pace, j->err);
+    if (st) {
+        free(order);
+        goto done;
+    }
+    if ((st = reorder(j, order)))
+        goto done;
     if (solver == PE_SOLVER_AUTO && (st = hopeless(j, &dense_factor)))
         goto done;
     inverting = inverting && !dense_factor;
     if (inverting) {
-        if (!fits(j, bytes + pe_ldl_bytes(c->n, arcs, 0))) {
-            st = too_large(j, bytes + pe_ldl_bytes(c->n, arcs, 0));
+        if (!fits(j, bytes + pe_ldl_bytes(n, arcs, 0))) {
+            st = too_large(j, bytes + pe_ldl_bytes(n, arcs, 0));
             goto done;
         }
-        if ((st = pe_ldl_order(&ldl, &j->lap, &j->pace, j->err)))
+        if ((st = pe_ldl_order(&ldl, j->c, &j->pace, j->err)))
             goto done;
-        uint64_t more = pe_ldl_bytes(c->n, arcs, ldl.entries);
+        uint64_t more = pe_ldl_bytes(n, arcs, ldl.entries);
         if (!fits(j, bytes + more)) {
             if (solver == PE_SOLVER_SHIFT_INVERT) {
                 st = too_large(j, bytes + more);
@@ -645,6 +699,16 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
             inverting = false;
         }
     }
+    if (inverting) {
+        if ((st = pe_ldl_settle(&ldl, &order, &j->pace, j->err))) {
+            free(order);
+            goto done;
+        }
+        if ((st = reorder(j, order)))
+            goto done;
+    }
+    if ((st = set_laplacian(j)))
+        goto done;
     if ((st = pe_search_init(&s, &j->lap, j->panels * PE_WIDTH, &j->pace, j->err)))
         goto done;
     if (!inverting || (solver == PE_SOLVER_AUTO && inversion_ns(j, &ldl) > 2e8 + 4 * probe_ns(j) + filter_ns(j, 12))) {
@@ -657,7 +721,7 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
         pe_filter_fini(&filter);
     if (!inverting)
         pe_ldl_fini(&ldl);
-    else if ((st = pe_ldl_factor(&ldl, &j->pace, j->err)))
+    else if ((st = pe_ldl_factor(&ldl, &j->lap, &j->pace, j->err)))
         goto done;
     s.salvage = j->partial;
     st = search(j, &s, inverting ? &ldl : NULL, inverting ? NULL : &filter, out);
@@ -665,6 +729,9 @@ done:
     pe_search_fini(&s);
     pe_filter_fini(&filter);
     pe_ldl_fini(&ldl);
+    pe_laplacian_fini(&j->lap);
+    pe_relabelled_fini(&j->copy);
+    j->c = whole;
     return st;
 }
 
@@ -680,9 +747,8 @@ posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t ma
     j.most = max_extra < 0 ? j.want : j.total - j.want < max_extra ? j.total : j.want + max_extra;
     j.panels = basis_panels(j.want);
     j.restarts = max_iter > 0 ? max_iter : RESTARTS;
-    if ((st = posenc_poll(ctx)) || (st = pe_laplacian_init(&j.lap, c, &j.pace, err)))
+    if ((st = posenc_poll(ctx)))
         goto done;
-    j.tolerance = tol * j.lap.scale;
     j.relative = tol;
     j.partial = partial;
     const bool dense_too = solver == PE_SOLVER_AUTO && c->n <= FALL_BACK && fits(&j, dense_bytes(c->n, c->ptr[c->n]));
@@ -704,7 +770,6 @@ posenc_status pe_component_pairs(const pe_component *c, int64_t want, int64_t ma
         }
     }
 done:
-    pe_laplacian_fini(&j.lap);
     if (st == PE_DEADLINE && partial) { /* before there was anything to find */
         pe_pairs_fini(out);
         if (!(st = allocate(&j, 0, out))) {

@@ -157,6 +157,7 @@ static const struct {
 } cases[] = {
     { "grid 141 x 142", "laplacian", "k=8", grid, 141, 142 },
     { "grid 141 x 142", "laplacian", "k=320", grid, 141, 142 },
+    { "grid 1000 x 1000", "laplacian", "k=8", grid, 1000, 1000 },
     { "complete graph of 1,500", "laplacian", "k=8", complete, 1500, 0 },
     { "random, 20,000 nodes, 100,000 edges", "laplacian", "k=8", random_pairs, 20000, 100000 },
     { "4-regular, 100,000 nodes", "laplacian", "k=8", regular, 100000, 2 },

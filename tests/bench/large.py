@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from measure import wanted
+from measure import PYTHON, environment, wanted
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / os.environ.get("POSENC_BUILD", "build/release") / "bench_graph"
@@ -126,10 +126,7 @@ def peer(path, n, k, how):
 
 
 def run(command):
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    if "avx512f" in Path("/proc/cpuinfo").read_text():
-        env.setdefault("OPENBLAS_CORETYPE", "SkylakeX")     # OpenBLAS takes processors that it does not know for old ones
-    out = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT)
+    out = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=LIMIT)
     told = json.loads(out.stdout.splitlines()[-1]) if out.stdout else {"error": out.stderr[-200:]}
     if "error" in told:
         raise RuntimeError(told["error"])
@@ -148,7 +145,7 @@ def measure(path, n, k, how):
     """Seconds of both, and a note. scipy is asked for the null vectors too, which posenc knows."""
     ours, theirs = [], []
     mine = [str(BENCH), str(path), str(n), "laplacian", f"k={k}&skip=all_zero&tol=1e-6"]
-    yours = [sys.executable, __file__, "--peer", str(path), str(n), str(k + components(path, n)), how]
+    yours = [PYTHON, __file__, "--peer", str(path), str(n), str(k + components(path, n)), how]
     rounds = 5
     while len(ours) < rounds:
         ours.append(run(mine))

@@ -13,8 +13,7 @@ mkdir -p "$root" "$state"/{lists/partial,cache/archives/partial}
 touch "$state/status"
 apt=(apt-get -q -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o Dir::State="$state" -o Dir::State::status="$state/status"
     -o Dir::Cache="$state/cache" -o Debug::NoLocking=1 -o APT::Sandbox::User=root)
-packages="libc6 libgcc-s1 libmpfr-dev libmpfr6 libgmp-dev libgmp10 libssl-dev libssl3 zlib1g-dev zlib1g libjansson-dev libjansson4
-libsuitesparse-dev libamd2 libsuitesparseconfig5 libgomp1"
+packages="libc6 libgcc-s1 libmpfr-dev libmpfr6 libgmp-dev libgmp10 libssl-dev libssl3 zlib1g-dev zlib1g libjansson-dev libjansson4"
 {
     "${apt[@]}" update && (cd "$state" && "${apt[@]}" download $packages) && for d in "$state"/*.deb; do dpkg-deb -x "$d" "$root" || exit 1; done
 } >"$state/log" 2>&1 || { echo "arm64 packages could not be fetched: $(tail -1 "$state/log" | cut -c1-120)"; exit 1; }

@@ -4,7 +4,7 @@
 set -eu
 
 build="gcc libc6-dev make pkg-config libmicrohttpd-dev libgnutls28-dev libgrpc-dev libprotobuf-c-dev protobuf-c-compiler
-protobuf-compiler libprotobuf-dev libjansson-dev libmpfr-dev libssl-dev zlib1g-dev libsuitesparse-dev libcurl4-openssl-dev curl"
+protobuf-compiler libprotobuf-dev libjansson-dev libmpfr-dev libssl-dev zlib1g-dev libcurl4-openssl-dev curl"
 test="clang clang-format libclang-rt-14-dev llvm-14 check libsubunit-dev python3 python3-pytest python3-numpy python3-scipy python3-requests
 python3-grpcio python3-protobuf git procps iproute2 qemu-user-static gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 
