@@ -322,7 +322,8 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
                                "shift_invert: eigenvalues near %.3g of at most %.3g need too large a polynomial", f->low,
                                f->high);
         pe_operator op = pe_filter_operator(f);
-        int64_t allowed = restarts < j->restarts ? restarts : j->restarts, before = s->restarts;
+        /* a last run is one with restarts: only these say what was found and how far the rest is off */
+        int64_t allowed = restarts < j->restarts && j->restarts > 1 ? restarts : j->restarts, before = s->restarts;
         if ((st = pe_search_run(s, &op, wish, allowed)))
             return st;
         if (s->converged && s->next == INFINITY && s->found == 0 && f->degree > 1 && s->nlock - s->skip < j->total)
