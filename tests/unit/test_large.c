@@ -238,6 +238,38 @@ START_TEST(progress_is_told)
 }
 END_TEST
 
+enum { LONG_PATH = 400 };
+
+/* Warnings, each with a request beside it that does not give it. */
+static const struct warning {
+    const char *encoding, *query, *other, *words;
+    int64_t nodes, edges; /* a path, a ring where there are as many edges as nodes; one edge in two of a path where half */
+} warnings[] = {
+    { "laplacian", "k=4&tol=1e-2", "k=4", "larger than a gap", LONG_PATH, LONG_PATH - 1 },
+    { "laplacian", "k=1", "k=2", "divides a repeated eigenvalue", 5, 5 },
+    { "laplacian", "k=2", "k=3", "only trivial vectors", 6, 3 },
+    { "magnetic_laplacian", "k=4&q=0&tol=1e-2", "k=4&q=0", "larger than a gap", LONG_PATH, LONG_PATH - 1 },
+    { "magnetic_laplacian", "k=1&q=0", "k=2&q=0", "divides a repeated eigenvalue", 5, 5 },
+    { "magnetic_laplacian", "k=2", "k=3", "only trivial vectors", 6, 3 },
+    { "svd", "k=4&tol=1e-2", "k=4", "larger than a gap", 2 * LONG_PATH, 2 * LONG_PATH },
+    { "svd", "k=2", "k=3", "divides a repeated singular value", 5, 5 },
+};
+
+START_TEST(warnings_are_given)
+{
+    const struct warning *w = &warnings[_i];
+    list g = new_list(w->nodes, w->nodes);
+    for (int64_t i = 0; i < w->nodes && g.e.nedges < w->edges; i += 2 * w->edges == w->nodes ? 2 : 1)
+        join(&g, i, (i + 1) % w->nodes);
+    posenc_answer a = encode_by(w->encoding, &g.e, w->query, NULL), b = encode_by(w->encoding, &g.e, w->other, NULL);
+    ck_assert_msg(warned(&a, w->words), "%s %s", w->encoding, w->query);
+    ck_assert_msg(!warned(&b, w->words), "%s %s", w->encoding, w->other);
+    posenc_answer_fini(&a);
+    posenc_answer_fini(&b);
+    free_list(&g);
+}
+END_TEST
+
 /* ---- deadlines ---- */
 
 static posenc_status late(void *user) { return --*(int *)user < 0 ? PE_DEADLINE : PE_OK; }
@@ -463,6 +495,7 @@ Suite *large_suite(void)
     tcase_add_test(c, cliques_joined);
     tcase_add_loop_test(c, threads_do_not_show, 0, 3);
     tcase_add_test(c, progress_is_told);
+    tcase_add_loop_test(c, warnings_are_given, 0, LEN(warnings));
     suite_add_tcase(s, c);
     c = tcase_create("deadlines");
     tcase_set_timeout(c, 120);
