@@ -166,6 +166,8 @@ static const struct {
     { "10,000 trees of 7 nodes", "k=4", trees, 10000, 1 },
     { "2,000 trees of 7 to 38 nodes", "k=8", trees, 2000, 32 },
     { "star of 20,000", "k=8", star, 20000, 0 },
+    { "star of 100,000", "k=8", star, 100000, 0 },
+    { "grid 1,000 x 1,000", "k=8", grid, 1000, 1000 },
 };
 
 /* Runs one request and prints its row. False: something failed but for the clock. */
