@@ -19,8 +19,16 @@ struct posenc_graph {
     const double *weight;             /* (arcs), NULL when not weighted */
     const int64_t *listed;            /* (arcs) place in the client's list, for errors */
     const int64_t *conflict;          /* (ngraphs) -1: both listings agree; otherwise a place in the client's list */
-    char id[72];                      /* "sha256-" and 64 hex digits */
+    struct pe_graph_name *name;
 };
+
+/* What posenc_graph_id says, made when it is first asked for: pe_graph_identify alone reads or writes it. */
+typedef struct pe_graph_name {
+    char id[72]; /* "sha256-" and 64 hex digits; "": not known yet */
+} pe_graph_name;
+
+/* *id: a hash of the content, which lives as long as the graph. Any thread. Polls ctx (NULL: none). BUSY: no memory. */
+posenc_status pe_graph_identify(const posenc_graph *g, const char **id, posenc_context *ctx, posenc_error *err);
 
 enum { PE_SYMMETRIZE_ERROR, PE_SYMMETRIZE_MAX, PE_SYMMETRIZE_SUM, PE_SYMMETRIZE_MEAN };
 enum { PE_DIRECTED_SYMMETRIZE, PE_DIRECTED_ERROR };
@@ -34,6 +42,7 @@ typedef struct pe_csr_options {
     int symmetrize, on_directed, self_loops, duplicate_edges;
     bool allow_negative;
     bool only_positive; /* the encoding has no row allow_negative, so that faults do not speak of it */
+    bool no_components; /* they are not asked for: not numbered */
     bool directed;      /* a directed graph keeps its arcs: row u holds the targets of u; on_directed is not looked at */
 } pe_csr_options;
 
@@ -49,13 +58,20 @@ typedef struct pe_csr {
     int64_t ncomponents;
     int32_t
         *component; /* (n) 0 .. ncomponents - 1, numbered by smallest node; NULL and 0 where the matrix is not symmetric */
-    void *memory;   /* of all these in one, where it is small */
+    int32_t last;   /* of one component: the node that a breadth-first search from node 0 reaches last */
+    void *memory;   /* of all these but component in one, where the graph is plain */
+    bool borrowed;  /* all of it is someone else's */
 } pe_csr;
 
 /* Builds graph g of the batch. INVALID (naming the edge in the client's list) for a conflict, duplicates, a directed graph
  * or negative weights that the options refuse. Polls ctx (NULL: none). malloc'ed: pe_csr_fini. */
 posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_context *ctx,
                            posenc_error *err);
+/* The same in memory of the caller's, which outlives `out`: pe_csr_room bytes, aligned to 8. Fails for no other reason; a
+ * graph that is not plain is malloc'ed all the same. */
+posenc_status pe_csr_build_in(const posenc_graph *graph, int64_t g, const pe_csr_options *o, void *room, pe_csr *out,
+                              posenc_context *ctx, posenc_error *err);
+size_t pe_csr_room(const posenc_graph *graph, int64_t g);
 /* Numbers the components of a symmetric pattern: fills in component (malloc'ed) and ncomponents, which were 0. */
 posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *err);
 /* The transpose: row v holds the sources of arcs to v, ascending; degree is the sum of its weights. malloc'ed. */

@@ -446,7 +446,12 @@ static posenc_status select_panels(const laplacian *p, pe_spectrum *s, pe_canoni
             double *flip = &sign[a - first];
             *flip = b == a + 1 ? pivot_sign(most[a - first], least[a - first], blur) : 0;
             out->determined[a] = 1;
-            if (*flip == 0) {
+            if (*flip == 0 && b == a + 1) {
+                if (!(st = need_canonical(s, w, err))) {
+                    w->blur = blur;
+                    st = pe_canonical_sign(w, panel + (a - first), WIDTH, flip, &out->determined[a], err);
+                }
+            } else if (*flip == 0) {
                 *flip = 1;
                 st = write_panel_cluster(s, w, q, a, b, blur, count, out, err);
             }
