@@ -174,9 +174,10 @@ soak:
 	@tests/tools/sanitized.sh asan /usr/bin/python3 tests/tools/soak.py build/asan/posencd $(or $(MINUTES),10)
 	@$(MAKE) --no-print-directory slow
 
-## slow: whole collections, and 10^5 nodes with 10^6 edges through every encoding of graphs: an hour or so, prints a table
+## slow: whole collections, 10^5 nodes with 10^6 edges through every encoding of graphs, every graph and 10^6 nodes through laplacian:
+##   two hours or so, prints tables; ONLY='sweep and 1e6' for some of it
 slow: all
-	@/usr/bin/python3 -m pytest -q -s -p no:cacheprovider -m slow tests/integration
+	@/usr/bin/python3 -m pytest -q -s -p no:cacheprovider -m slow $(if $(ONLY),-k '$(ONLY)') tests/integration
 
 ## bench: every speed goal as a ratio to its peer in the same run, build/bench/goals.{md,json}; ONLY=REGEX QUICK=1 PAIRS=5
 bench: $(BENCH_BIN) $O/posencd

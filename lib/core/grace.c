@@ -31,5 +31,14 @@ void pe_grace_init(pe_grace *g, posenc_context *behind)
                                    .threads = behind->threads };
 }
 
-void pe_grace_search(pe_grace *g) { atomic_store(&g->searching, true); }
-void pe_grace_rest(pe_grace *g) { atomic_store(&g->searching, false); }
+void pe_grace_search(pe_grace *g)
+{
+    if (g)
+        atomic_store(&g->searching, true);
+}
+
+void pe_grace_rest(pe_grace *g)
+{
+    if (g)
+        atomic_store(&g->searching, false);
+}

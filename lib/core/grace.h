@@ -17,7 +17,7 @@ typedef struct pe_grace {
 } pe_grace;
 
 void pe_grace_init(pe_grace *g, posenc_context *behind); /* behind may be NULL */
-void pe_grace_search(pe_grace *g);
+void pe_grace_search(pe_grace *g);                       /* NULL: nothing happens; also below */
 void pe_grace_rest(pe_grace *g);
 
 #endif

@@ -30,6 +30,7 @@ typedef struct lambda_max {
     pe_csr_options edges;
     double tol;
     int64_t max_iter;
+    bool allow_partial;
 } lambda_max;
 
 static const posenc_param rows[] = {
@@ -41,6 +42,9 @@ static const posenc_param rows[] = {
     { PE_REAL(lambda_max, tol), .def = 1e-10, .min = 1e-14, .max = 1e-2,
       .doc = "bound on the residual, relative to 2; none: to twice the largest degree" },
     { PE_INT(lambda_max, max_iter), .def = 0, .max = 1e6, .doc = "restarts of the iterative solver; 0: its default" },
+    PE_PARTIAL_ROW(lambda_max,
+                   "the largest eigenvalue of the components done until then, which the graph's is no smaller than, or NaN, "
+                   "with a warning"),
 };
 
 static const posenc_output outputs[] = {
@@ -58,7 +62,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     if (r->graph->directed && p->edges.on_directed == PE_DIRECTED_ERROR)
         return posenc_fail(err, PE_INVALID, "DIRECTED_GRAPH", "graph.directed", "true",
                            "false; or on_directed=symmetrize; or the encoding magnetic_laplacian");
-    return PE_OK;
+    return pe_check_partial(r, p->allow_partial, err);
 }
 
 static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)
@@ -184,8 +188,9 @@ static posenc_status mirror(pe_spectrum *s, const pe_component *m, double c, dou
     return st;
 }
 
-/* The largest eigenvalue of a component of two nodes or more into *top, if it is larger than that. */
-static posenc_status solve(pe_spectrum *s, int64_t c, largest *top, posenc_context *ctx, posenc_error *err)
+/* The largest eigenvalue of a component of two nodes or more into *top, if it is larger than that; *found: not stopped
+ * early. */
+static posenc_status solve(pe_spectrum *s, int64_t c, largest *top, bool *found, posenc_context *ctx, posenc_error *err)
 {
     pe_part part;
     pe_laplacian lap = { 0 };
@@ -212,7 +217,9 @@ static posenc_status solve(pe_spectrum *s, int64_t c, largest *top, posenc_conte
     }
     if ((st = mirror(s, m, m->normalized ? 2 : lap.bound * (1 + 1e-9), weight, diagonal, &other)))
         goto done;
-    if ((st = pe_component_pairs(&other, 1, 0, s->o.tol, s->o.max_iter, PE_SOLVER_AUTO, false, &pairs, ctx, err)))
+    if ((st = pe_component_pairs(&other, 1, 0, s->o.tol, s->o.max_iter, PE_SOLVER_AUTO, s->o.partial, &pairs, ctx, err)))
+        goto done;
+    if (!(*found = pairs.count > 0))
         goto done;
     st = pe_laplacian_measure(&lap, 1, &pairs.vectors, &value, &residual, &s->pace, err);
     if (!st && value > top->value)
@@ -229,10 +236,14 @@ done:
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
     const lambda_max *p = j->request->params;
-    const pe_spectrum_options options = {
-        .edges = p->edges, .normalization = p->normalization, .isolated = p->isolated, .tol = p->tol, .max_iter = p->max_iter
-    };
-    (void)self;
+    const pe_spectrum_options options = { .edges = p->edges,
+                                          .normalization = p->normalization,
+                                          .isolated = p->isolated,
+                                          .tol = p->tol,
+                                          .max_iter = p->max_iter,
+                                          .partial = p->allow_partial };
+    int64_t *nearly = self;
+    bool early = false; /* a component was not solved */
     pe_spectrum s = { 0 };
     largest top = { 0, 0 };
     double *colour = NULL;
@@ -255,11 +266,25 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
             top.value = 2;
     }
     for (int64_t c = 0; c < s.csr.ncomponents && !st && !(p->normalization != PE_LAPLACIAN_NONE && top.value == 2); c++)
-        if (s.begin[c + 1] - s.begin[c] > 1)
-            st = solve(&s, c, &top, j->ctx, err);
+        if (s.begin[c + 1] - s.begin[c] > 1) {
+            bool found = true;
+            pe_grace_search(j->grace);
+            st = solve(&s, c, &top, &found, j->ctx, err);
+            pe_grace_rest(j->grace);
+            if (st == PE_DEADLINE && p->allow_partial) { /* before the solver began */
+                found = false;
+                st = PE_OK;
+            }
+            early = early || !found;
+        }
     if (st)
         goto done;
-    top.value = pe_eigenvalue(top.value, p->normalization != PE_LAPLACIAN_NONE);
+    j->partial = early;
+    *nearly += early;
+    if (early && top.value == 0)
+        top = (largest){ (double)NAN, (double)NAN };
+    else
+        top.value = pe_eigenvalue(top.value, p->normalization != PE_LAPLACIAN_NONE);
     if (p->normalization == PE_LAPLACIAN_NONE) {
         top.value = ldexp(top.value, s.exponent);
         top.residual = ldexp(top.residual, s.exponent);
@@ -282,11 +307,30 @@ static posenc_status spoil(pe_graph_job *j, void *self)
     return st ? st : pe_spoil(pe_tensor(j->out, "residuals"), j->graph, 1, &j->pace);
 }
 
+static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
+{
+    (void)c, (void)err;
+    *(int64_t *)copy = 0;
+    return PE_OK;
+}
+
+static void end(void *copy, void *self) { *(int64_t *)self += *(int64_t *)copy; }
+
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    const pe_graph_task task = { .encode = encode, .spoil = spoil };
+    int64_t nearly = 0;
+    const pe_graph_task task = { .encode = encode,
+                                 .spoil = spoil,
+                                 .self = &nearly,
+                                 .size = sizeof nearly,
+                                 .begin = begin,
+                                 .end = end,
+                                 .partial = ((const lambda_max *)r->params)->allow_partial };
     pe_warn_directed(r, out);
-    return pe_each_graph(r, out, &task, ctx, err);
+    posenc_status st = pe_each_graph(r, out, &task, ctx, err);
+    if (!st && nearly)
+        pe_warn(out, "stopped early: the largest eigenvalue is perhaps larger");
+    return st;
 }
 
 const posenc_encoding pe_lambda_max = {

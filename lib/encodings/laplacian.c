@@ -21,7 +21,6 @@
  * Sources: Dwivedi et al. 2020, arXiv:2003.00982, section 3.2; names of parameters from PyG 2.9, DGL and GraphGPS;
  * eigvec_norm is GraphGPS's eigvec_normalizer (graphgps/transform/posenc_stats.py). */
 #include "core/elementary.h"
-#include "core/grace.h"
 #include "graph/batch.h"
 #include "graph/spectrum.h"
 #include "linalg/canonical.h"
@@ -80,11 +79,7 @@ static const posenc_param rows[] = {
     { PE_REAL(laplacian, tol), .def = 1e-10, .min = 1e-14, .max = 1e-2,
       .doc = "bound on residuals, relative to 2 (sym, rw) or to twice the largest degree (none)" },
     { PE_INT(laplacian, max_iter), .def = 0, .max = 1e6, .doc = "restarts of the iterative solvers; 0: their default" },
-    { PE_BOOL(laplacian, allow_partial), .def = 0,
-      .doc = "true, for one graph: where the deadline passes or the restarts do not suffice, the eigenvectors found until "
-             "then, "
-             "with a warning, NaN in the other columns, determined 0 and status 504; such an answer is not cached and has "
-             "no ETag" },
+    PE_PARTIAL_ROW(laplacian, "the eigenvectors found until then, with a warning, NaN in the other columns, determined 0"),
     { PE_ENUM(laplacian, solver), .names = solvers, .def = PE_SOLVER_AUTO, .doc = "auto chooses by size and fill" },
     { PE_BOOL(laplacian, return_eigval), .def = 1, .doc = "false leaves the output eigenvalues out" },
     { PE_ENUM(laplacian, eigval_layout), .names = layouts, .def = EIGVAL_VECTOR,
@@ -134,9 +129,8 @@ static posenc_status check(posenc_request *r, posenc_error *err)
                              "per_node with skip=per_component: each component has its own eigenvalues");
         p->eigval_layout = EIGVAL_PER_NODE;
     }
-    if (p->allow_partial && r->graph->batched)
-        st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "allow_partial", "true",
-                         "false for a batch, which is answered whole or not at all; or one graph a request");
+    if (pe_check_partial(r, p->allow_partial, err))
+        st = PE_INVALID;
     if (r->graph->directed && p->edges.on_directed == PE_DIRECTED_ERROR)
         st = posenc_fail(err, PE_INVALID, "DIRECTED_GRAPH", "graph.directed", "true",
                          "false; or on_directed=symmetrize; or the encoding magnetic_laplacian");
@@ -558,10 +552,10 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
         if ((st = pe_pace_add(&s->pace, 2)))
             goto done;
     }
-    const int64_t known = early && nentries < to ? (nentries > from ? nentries : from) : to;
-    out->missing = to - known;
+    const int64_t known = early && nentries < to ? nentries : to, there = known > from ? known - from : 0;
+    out->missing = count - there;
     out->early = early;
-    for (int64_t j = known - from; j < count; j++) {
+    for (int64_t j = there; j < count; j++) {
         out->value[j] = out->residual[j] = (double)NAN;
         for (int64_t i = 0; i < n && !st; i++) {
             out->v[j * n + i] = (double)NAN;
@@ -604,7 +598,7 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
             goto done;
         out->cut = out->cut || b > to || (!whole && !early);
         out->partial = out->partial || (!whole && !early);
-        for (int64_t j = a > from ? a - from : 0; j < b - from && j < known - from; j++) {
+        for (int64_t j = a > from ? a - from : 0; j < b - from && j < there; j++) {
             double *v = out->v + j * n;
             if ((st = pe_spectrum_residual(s, v, out->value[j], n, origin, &out->residual[j])))
                 goto done;
@@ -652,7 +646,6 @@ typedef struct answer {
     int64_t first; /* the graph's first node */
     int64_t graph;
     tally count;
-    posenc_context *behind; /* the request's own context */
 } answer;
 
 static char *element(const posenc_tensor *t, int64_t i) { return (char *)t->data + (size_t)i * posenc_dtype_size(t->dtype); }
@@ -726,9 +719,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     answer *o = self;
     tally *t = &o->count;
     const laplacian *p = j->request->params;
-    pe_grace grace;
-    pe_grace_init(&grace, p->allow_partial ? o->behind : NULL);
-    posenc_context *ctx = p->allow_partial ? &grace.ctx : j->ctx;
+    posenc_context *ctx = j->ctx;
     pe_spectrum s = { 0 };
     pe_canonical w = { 0 };
     columns c = { 0 };
@@ -750,11 +741,11 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
             goto done;
     }
     if (!nc && !p->padding) {
-        st = select_columns(p, &s, &w, 0, 0, &c, ctx, &grace, err);
+        st = select_columns(p, &s, &w, 0, 0, &c, ctx, j->grace, err);
         goto done;
     }
     for (int64_t i = 0; i < nc; i += step) {
-        if ((st = select_columns(p, &s, &w, i, i + step, &c, ctx, &grace, err)) || (st = hold_to_tolerance(p, &c, err)))
+        if ((st = select_columns(p, &s, &w, i, i + step, &c, ctx, j->grace, err)) || (st = hold_to_tolerance(p, &c, err)))
             goto done;
         if ((st = write_rows(p, o, &c, s.node + s.begin[i], c.n, &s.pace)))
             goto done;
@@ -877,13 +868,14 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                  .cut = pe_tensor(out, "multiplicity_cut"),
                  .ncomponents = pe_tensor(out, "num_components"),
                  .nzero = pe_tensor(out, "num_zero") };
-    const pe_graph_task task = {
-        .encode = encode, .spoil = spoil, .self = &o, .size = sizeof o, .begin = begin, .end = end
-    };
-    pe_grace grace;
-    o.behind = ctx;
-    pe_grace_init(&grace, ctx);
-    posenc_status st = pe_each_graph(r, out, &task, ((const laplacian *)r->params)->allow_partial ? &grace.ctx : ctx, err);
+    const pe_graph_task task = { .encode = encode,
+                                 .spoil = spoil,
+                                 .self = &o,
+                                 .size = sizeof o,
+                                 .begin = begin,
+                                 .end = end,
+                                 .partial = ((const laplacian *)r->params)->allow_partial };
+    posenc_status st = pe_each_graph(r, out, &task, ctx, err);
     if (!st)
         warn(r, &o.count, out);
     return st;

@@ -47,7 +47,7 @@ typedef struct magnetic_laplacian {
     double q, pad_value, tol;
     int normalization, symmetrize, skip, isolated;
     pe_csr_options edges;
-    bool q_absolute, padding;
+    bool q_absolute, padding, allow_partial;
 } magnetic_laplacian;
 
 static const posenc_param rows[] = {
@@ -76,6 +76,8 @@ static const posenc_param rows[] = {
       .doc = "bound on residuals, relative to about 3; none: to 3 times the largest degree" },
     { PE_INT(magnetic_laplacian, max_iter), .def = 0, .max = 1e6,
       .doc = "restarts of the iterative solver; 0: its default" },
+    PE_PARTIAL_ROW(magnetic_laplacian,
+                   "the eigenvectors found until then, with a warning, NaN in the other columns, determined 0"),
 };
 
 static const posenc_output outputs[] = {
@@ -110,6 +112,8 @@ static posenc_status check(posenc_request *r, posenc_error *err)
             p->given &= ~(1ull << (posenc_row(&r->encoding->table, "k_excl") - rows));
         }
     }
+    if (pe_check_partial(r, p->allow_partial, err))
+        st = PE_INVALID;
     return st;
 }
 
@@ -163,11 +167,13 @@ static void cost(const posenc_request *r, posenc_cost *out)
 /* ---- columns of a run of components ---- */
 
 typedef struct columns {
-    int64_t n, count;         /* places; columns that exist, at most k */
-    double *v;                /* (count, 2 n) */
-    double *value, *residual; /* (count) */
-    uint8_t *determined;      /* (count) */
-    bool cut, partial;        /* a cluster is divided; was not computed whole */
+    int64_t n, count;                  /* places; columns that exist, at most k */
+    double *v;                         /* (count, 2 n) */
+    double *value, *residual;          /* (count) */
+    uint8_t *determined;               /* (count) */
+    int64_t missing;                   /* of count, at the end: not found before the deadline */
+    bool early;                        /* the eigenvectors are perhaps not the smallest: a solver was stopped */
+    bool cut, partial, trivial, loose; /* as in `laplacian` */
     void *memory;
 } columns;
 
@@ -272,7 +278,7 @@ static posenc_status too_few(const magnetic_laplacian *p, int64_t count, int64_t
 
 /* The columns asked for of the graph made of the components c0 .. c1 - 1. */
 static posenc_status select_columns(const magnetic_laplacian *p, pe_magnetic *m, pe_canonical *w, int64_t c0, int64_t c1,
-                                    columns *out, posenc_context *ctx, posenc_error *err)
+                                    columns *out, posenc_context *ctx, pe_grace *grace, posenc_error *err)
 {
     const int64_t origin = m->begin[c0], n = m->begin[c1] - origin;
     int64_t zeros = 0, nentries = 0;
@@ -297,25 +303,44 @@ static posenc_status select_columns(const magnetic_laplacian *p, pe_magnetic *m,
     if (!count)
         return PE_OK;
 
-    double next = INFINITY; /* the smallest eigenvalue that no component handed over */
+    double next = INFINITY, degree = 0; /* the smallest eigenvalue that no component handed over */
     for (int64_t c = c0; c < c1 && to > zeros; c++) {
         const int64_t size = m->begin[c + 1] - m->begin[c], rest = size - m->null[c];
-        if (size > 1 && (st = pe_magnetic_solve(m, c, rest < to - zeros ? rest : to - zeros, ctx, err)))
+        if (size > 1 && (st = pe_magnetic_solve(m, c, rest < to - zeros ? rest : to - zeros, grace, ctx, err)))
             goto done;
         if (size > 1)
             next = pe_min(next, m->pairs[c].next);
+        out->early = out->early || m->pairs[c].partial;
         if ((st = pe_pace_add(&m->pace, 4)))
             goto done;
     }
     if ((st = list_pairs(m, c0, c1, &e, &nentries, err)))
         goto done;
-    if (nentries < to) {
+    const bool early = out->early;
+    const int64_t known = early && nentries < to ? nentries : to, there = known > from ? known - from : 0;
+    out->missing = count - there;
+    for (int64_t j = there; j < count; j++) {
+        out->value[j] = out->residual[j] = (double)NAN;
+        for (int64_t i = 0; i < 2 * n && !st; i++) {
+            out->v[j * 2 * n + i] = (double)NAN;
+            st = pe_pace_add(&m->pace, 1);
+        }
+        if (st)
+            goto done;
+    }
+    if (nentries < known) {
         st = posenc_fail(err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "tol", posenc_text("%g", p->tol).s,
                          "a tolerance at which %lld eigenvectors can be told apart; %lld were found", (long long)to,
                          (long long)nentries);
         goto done;
     }
-    for (int64_t a = 0, b; a < to; a = b) {
+    for (int64_t i = 0; i < n; i++) {
+        degree = pe_max(degree, m->csr.degree[m->node[origin + i]]);
+        if ((st = pe_pace_add(&m->pace, 8)))
+            goto done;
+    }
+    const double tol = p->tol * 3 * (p->normalization == NONE ? degree : 1); /* as the solver's, or a little more */
+    for (int64_t a = 0, b; a < known; a = b) {
         for (b = a + 1; b < nentries && (a < zeros ? b < zeros : pe_same_cluster(e[b - 1].value, e[b].value)); b++)
             if ((st = pe_pace_add(&m->pace, 4)))
                 goto done;
@@ -324,24 +349,27 @@ static posenc_status select_columns(const magnetic_laplacian *p, pe_magnetic *m,
         const double last = e[b - 1].value, below = a ? e[a].value - e[a - 1].value : INFINITY;
         const double above = pe_min(b < nentries ? e[b].value : INFINITY, next) - last, gap = pe_min(below, above);
         const bool whole = a < zeros || !pe_same_cluster(last, next);
-        for (int64_t j = a > from ? a : from; j < b && j < to; j++)
+        for (int64_t j = a > from ? a : from; j < b && j < known; j++)
             out->value[j - from] = e[j].value;
         w->blur = pe_eigenspace_blur(e, a, b, gap);
-        if ((st = write_cluster(w, e, a, b, from, to, out, origin, err)))
+        if ((st = write_cluster(w, e, a, b, from, known, out, origin, err)))
             goto done;
-        out->cut = out->cut || b > to || !whole;
-        out->partial = out->partial || !whole;
-        for (int64_t j = a > from ? a - from : 0; j < b - from && j < count; j++) {
+        out->cut = out->cut || b > to || (!whole && !early);
+        out->partial = out->partial || (!whole && !early);
+        for (int64_t j = a > from ? a - from : 0; j < b - from && j < there; j++) {
             if ((st = pe_magnetic_residual(m, out->v + 2 * j * n, out->value[j], n, origin, &out->residual[j])))
                 goto done;
-            if (a >= zeros) /* null vectors are exact */
-                out->determined[j] = out->determined[j] && whole && gap > 1e6 * out->residual[j];
+            if (a >= zeros) { /* null vectors are exact */
+                out->determined[j] = out->determined[j] && whole && !early && gap > 1e6 * out->residual[j];
+                out->loose = out->loose || (whole && gap < tol);
+            }
             if (p->normalization == NONE) {
                 out->value[j] = ldexp(out->value[j], m->exponent);
                 out->residual[j] = ldexp(out->residual[j], m->exponent);
             }
         }
     }
+    out->trivial = to <= zeros;
 done:
     free(e);
     if (st)
@@ -356,7 +384,7 @@ typedef struct answer {
     double *row;   /* (k) scratch */
     int64_t first; /* the graph's first node */
     int64_t graph;
-    int64_t ncut, npartial; /* for warnings: graphs */
+    int64_t ncut, npartial, ntrivial, nloose, nearly, missing; /* for warnings: graphs; columns */
 } answer;
 
 /* The rows of n nodes: columns, then padding. c NULL: all padding. node NULL: nodes in order. */
@@ -420,12 +448,13 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
                                           .normalized = p->normalization == SYM,
                                           .isolated_one = p->isolated == PE_ISOLATED_ONE,
                                           .tol = p->tol,
-                                          .max_iter = p->max_iter };
+                                          .max_iter = p->max_iter,
+                                          .partial = p->allow_partial };
     pe_magnetic m = { 0 };
     pe_canonical w = { 0 };
     pe_csr labels = { 0 };
     columns c = { 0 };
-    bool cut = false, partial = false;
+    bool cut = false, partial = false, trivial = true, loose = false, early = false;
     o->graph = j->graph;
     o->first = j->first;
     posenc_status st = pe_magnetic_init(&m, &options, j->request->graph, j->graph, j->ctx, err);
@@ -441,7 +470,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         goto done;
     }
     for (int64_t i = 0; i < nc; i += step) {
-        if ((st = select_columns(p, &m, &w, i, i + step, &c, j->ctx, err)))
+        if ((st = select_columns(p, &m, &w, i, i + step, &c, j->ctx, j->grace, err)))
             goto done;
         if ((st = write_rows(p, o, &c, m.node + m.begin[i], c.n, &m.pace, err)))
             goto done;
@@ -449,11 +478,19 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
             goto done;
         cut = cut || c.cut;
         partial = partial || c.partial;
+        loose = loose || c.loose;
+        early = early || c.early;
+        o->missing += c.missing;
+        trivial = trivial && c.count && c.trivial;
         columns_fini(&c);
     }
     j->zero_edges = m.csr.zero_edges;
+    j->partial = early;
     o->ncut += cut;
     o->npartial += partial;
+    o->ntrivial += trivial && nc;
+    o->nloose += loose;
+    o->nearly += early;
 done:
     columns_fini(&c);
     pe_canonical_fini(&w);
@@ -474,7 +511,7 @@ static posenc_status spoil(pe_graph_job *j, void *self)
 static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
 {
     answer *o = copy;
-    o->ncut = o->npartial = 0;
+    o->ncut = o->npartial = o->ntrivial = o->nloose = o->nearly = o->missing = 0;
     o->row = malloc((size_t)((const magnetic_laplacian *)c->request->params)->k * sizeof *o->row);
     return o->row ? PE_OK : pe_no_memory("memory", err);
 }
@@ -484,6 +521,10 @@ static void end(void *copy, void *self)
     answer *o = copy, *whole = self;
     whole->ncut += o->ncut;
     whole->npartial += o->npartial;
+    whole->ntrivial += o->ntrivial;
+    whole->nloose += o->nloose;
+    whole->nearly += o->nearly;
+    whole->missing += o->missing;
     free(o->row);
 }
 
@@ -496,14 +537,24 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                  .residuals = pe_tensor(out, "residuals"),
                  .determined = pe_tensor(out, "determined"),
                  .cut = pe_tensor(out, "multiplicity_cut") };
-    const pe_graph_task task = {
-        .encode = encode, .spoil = spoil, .self = &o, .size = sizeof o, .begin = begin, .end = end
-    };
+    const pe_graph_task task = { .encode = encode,
+                                 .spoil = spoil,
+                                 .self = &o,
+                                 .size = sizeof o,
+                                 .begin = begin,
+                                 .end = end,
+                                 .partial = p->allow_partial };
     posenc_status st = pe_each_graph(r, out, &task, ctx, err);
     if (st)
         return st;
     if (!r->graph->directed)
         pe_warn(out, "the graph is undirected: all phases are 0 and the vectors are those of the real Laplacian");
+    if (o.nearly)
+        pe_warn(out, "stopped early: %lld columns were not found and are NaN, those found are perhaps not the smallest",
+                (long long)o.missing);
+    if (o.ntrivial)
+        pe_warn(out, "only trivial vectors: all %lld columns belong to eigenvalue 0; ask for more columns, or skip=all_zero",
+                (long long)p->k);
     if (o.ncut)
         pe_warn(out,
                 "k = %lld divides a repeated eigenvalue: the last columns are one choice of basis, see multiplicity_cut",
@@ -511,6 +562,8 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
     if (o.npartial)
         pe_warn(out, "an eigenvalue is repeated too often to be computed whole: its columns are eigenvectors, but not the "
                      "canonical ones");
+    if (o.nloose)
+        pe_warn(out, "tol = %g is larger than a gap between eigenvalues: those columns are not determined", p->tol);
     return PE_OK;
 }
 

@@ -35,7 +35,7 @@ typedef struct svd {
     posenc_given given;
     int64_t k, seed, max_iter;
     double tol;
-    bool padding, random_flip;
+    bool padding, random_flip, allow_partial;
     pe_csr_options edges;
 } svd;
 
@@ -48,6 +48,7 @@ static const posenc_param rows[] = {
     { PE_REAL(svd, tol), .def = 1e-10, .min = 1e-14, .max = 1e-2,
       .doc = "bound on residuals, relative to twice the bound of A" },
     { PE_INT(svd, max_iter), .def = 0, .max = 1e6, .doc = "restarts of the iterative solver; 0: its default" },
+    PE_PARTIAL_ROW(svd, "the singular vectors found until then, with a warning, NaN in the other columns, determined 0"),
 };
 
 static const posenc_output outputs[] = {
@@ -70,9 +71,10 @@ static posenc_status check(posenc_request *r, posenc_error *err)
 {
     svd *p = r->params;
     p->edges.directed = true;
+    posenc_status st = pe_check_partial(r, p->allow_partial, err);
     if (!p->random_flip && p->seed != 0)
         return pe_not_applicable(err, "seed", posenc_text("%lld", (long long)p->seed).s, "random_flip=true to go with it");
-    return PE_OK;
+    return st;
 }
 
 static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)
@@ -247,8 +249,8 @@ static posenc_status solve(cover *b, const svd *p, int64_t k, int64_t want, pose
     }
     const pe_component m = { .n = n, .ptr = ptr, .col = col, .weight = weight, .degree = degree, .diagonal = diagonal };
     if (!st)
-        st = pe_component_pairs(&m, want, pe_spectrum_extra(n), tol, p->max_iter, PE_SOLVER_AUTO, false, &b->pairs[k], ctx,
-                                err);
+        st = pe_component_pairs(&m, want, pe_spectrum_extra(n), tol, p->max_iter, PE_SOLVER_AUTO, p->allow_partial,
+                                &b->pairs[k], ctx, err);
     free(ptr);
     free(col);
     free(weight);
@@ -264,7 +266,9 @@ typedef struct columns {
     double *v;                /* (count, 2 n) by node of the cover, unit vectors */
     double *sigma, *residual; /* (count) in units of the scaled weights */
     uint8_t *determined;      /* (count) */
-    bool partial;             /* a cluster was not computed whole */
+    int64_t missing;          /* columns after those, not found before the deadline */
+    bool early;               /* the singular values are perhaps not the largest: a solver was stopped */
+    bool cut, partial, loose; /* a cluster is divided; was not computed whole; tol is larger than a gap */
     void *memory;
 } columns;
 
@@ -276,9 +280,10 @@ static int by_value(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* Pairs of all components, ascending eigenvalues of c I - B; *next: a bound below which none is missing. */
+/* Pairs of all components, ascending eigenvalues of c I - B; *next: a bound below which none is missing; *early: a solver
+ * was stopped. */
 static posenc_status find_pairs(cover *b, const svd *p, int64_t most, pe_eigenpair **out, int64_t *n, double *next,
-                                posenc_context *ctx, posenc_error *err)
+                                bool *early, posenc_context *ctx, pe_grace *grace, posenc_error *err)
 {
     int64_t total = 0, count = 0;
     posenc_status st = PE_OK;
@@ -288,11 +293,18 @@ static posenc_status find_pairs(cover *b, const svd *p, int64_t most, pe_eigenpa
         if ((st = pe_pace_add(&b->pace, 4)) || size == 1)
             continue;
         const int64_t want = size / 2 < most ? size / 2 : most; /* at most half are positive */
-        if (!(st = solve(b, p, k, want, ctx, err))) {
-            total += b->pairs[k].count;
-            *next = b->pairs[k].count ? pe_min(*next, b->pairs[k].next) : *next;
+        pe_grace_search(grace);
+        st = solve(b, p, k, want, ctx, err);
+        pe_grace_rest(grace);
+        if (st == PE_DEADLINE && p->allow_partial) { /* before the solver began */
+            b->pairs[k].partial = true;
+            st = PE_OK;
         }
+        total += b->pairs[k].count;
+        *next = b->pairs[k].count ? pe_min(*next, b->pairs[k].next) : *next;
+        *early = *early || b->pairs[k].partial;
     }
+    *next = *early ? -INFINITY : *next;
     if (st)
         return st;
     pe_eigenpair *e = malloc((size_t)(total + 1) * sizeof *e), *other = malloc((size_t)(total + 1) * sizeof *e);
@@ -353,13 +365,14 @@ static posenc_status write_cluster(pe_canonical *w, pe_eigenpair *e, int64_t a, 
 }
 
 static posenc_status find_columns(cover *b, const svd *p, pe_canonical *w, int64_t most, columns *out, posenc_context *ctx,
-                                  posenc_error *err)
+                                  pe_grace *grace, posenc_error *err)
 {
     pe_eigenpair *e = NULL;
     int64_t known = 0;
+    bool early = false;
     double next = INFINITY;
     const int64_t n = b->csr.n;
-    posenc_status st = find_pairs(b, p, most, &e, &known, &next, ctx, err);
+    posenc_status st = find_pairs(b, p, most, &e, &known, &next, &early, ctx, grace, err);
     if (st)
         goto done;
     const int64_t count = known < most ? known : most;
@@ -368,7 +381,7 @@ static posenc_status find_columns(cover *b, const svd *p, pe_canonical *w, int64
         st = pe_no_memory("memory", err);
         goto done;
     }
-    *out = (columns){ .count = count, .v = memory, .memory = memory };
+    *out = (columns){ .count = count, .v = memory, .memory = memory, .early = early, .missing = early ? most - count : 0 };
     out->sigma = out->v + count * n;
     out->residual = out->sigma + count;
     out->determined = (uint8_t *)(out->residual + count);
@@ -380,14 +393,16 @@ static posenc_status find_columns(cover *b, const svd *p, pe_canonical *w, int64
         const double last = e[z - 1].value, below = a ? e[a].value - e[a - 1].value : INFINITY;
         const double gap = pe_min(below, pe_min(z < known ? e[z].value : INFINITY, next) - last);
         const bool whole = !pe_same_cluster(last, next);
-        out->partial = out->partial || !whole;
+        out->partial = out->partial || (!whole && !early);
+        out->cut = out->cut || z > most || (!whole && !early);
+        out->loose = out->loose || (whole && gap < 2 * b->c * p->tol);
         w->blur = pe_eigenspace_blur(e, a, z, gap);
         if ((st = write_cluster(w, e, a, z, most, out, n, err)))
             break;
         for (int64_t j = a; j < z && j < count && !st; j++) {
             out->sigma[j] = b->c - out->sigma[j];
             st = residual(b, out->v + j * n, out->sigma[j], &out->residual[j]);
-            out->determined[j] = out->determined[j] && whole && gap > 1e6 * out->residual[j];
+            out->determined[j] = out->determined[j] && whole && !early && gap > 1e6 * out->residual[j];
         }
     }
 done:
@@ -407,10 +422,10 @@ static posenc_status write_values(const posenc_request *r, const cover *b, const
     posenc_tensor *values = pe_tensor(j->out, "singular_values");
     posenc_status st = PE_OK;
     for (int64_t i = 0; i < p->k && !st; i++) {
-        const bool there = i < c->count;
-        const double value = i >= j->n ? (double)NAN : there ? ldexp(c->sigma[i], b->exponent) : 0;
-        residuals[i] = i >= j->n ? (double)NAN : there ? ldexp(c->residual[i], b->exponent) * sqrt(2) : 0;
-        determined[i] = i < j->n && (!there || c->determined[i]);
+        const bool there = i < c->count, none = i >= j->n || (!there && c->early);
+        const double value = none ? (double)NAN : there ? ldexp(c->sigma[i], b->exponent) : 0;
+        residuals[i] = none ? (double)NAN : there ? ldexp(c->residual[i], b->exponent) * sqrt(2) : 0;
+        determined[i] = !none && (!there || c->determined[i]);
         st = pe_graph_store(values, at + i, &value, 1, &j->pace, err);
     }
     return st;
@@ -437,6 +452,8 @@ static posenc_status write_rows(const posenc_request *r, const cover *b, const c
             row[i] = scale[i] * c->v[i * b->csr.n + b->place[u]] + 0.0; /* no negative zeros */
             row[m + i] = scale[i] * c->v[i * b->csr.n + b->place[n + u]] + 0.0;
         }
+        for (int64_t i = c->count; i < c->count + c->missing; i++)
+            row[i] = row[m + i] = (double)NAN;
         if (!(st = pe_pace_add(&j->pace, 24 * c->count + 2 * p->k)))
             st = pe_graph_store(pe_tensor(j->out, "encoding"), (j->first + u) * 2 * p->k, row, 2 * p->k, &j->pace, err);
     }
@@ -445,11 +462,16 @@ static posenc_status write_rows(const posenc_request *r, const cover *b, const c
     return st;
 }
 
+/* What the warnings count, in graphs; and columns. */
+typedef struct tally {
+    int64_t cut, partial, loose, early, missing;
+} tally;
+
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
     const posenc_request *r = j->request;
     const svd *p = r->params;
-    int64_t *partial = self;
+    tally *t = self;
     if (!p->padding && j->n < p->k)
         return pe_invalid(err, "k", posenc_text("%lld", (long long)p->k),
                           "at most %lld, the number of nodes, with padding=false", (long long)j->n);
@@ -463,11 +485,16 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     labels.weight = b.label;
     if ((st = pe_canonical_init(&w, &labels, b.begin, b.node, &b.pace, err)))
         goto done;
-    if ((st = find_columns(&b, p, &w, p->k < j->n ? p->k : j->n, &c, j->ctx, err)))
+    if ((st = find_columns(&b, p, &w, p->k < j->n ? p->k : j->n, &c, j->ctx, j->grace, err)))
         goto done;
     if ((st = write_values(r, &b, &c, j, err)) || (st = write_rows(r, &b, &c, j, err)))
         goto done;
-    *partial += c.partial;
+    j->partial = c.early;
+    t->cut += c.cut;
+    t->partial += c.partial;
+    t->loose += c.loose;
+    t->early += c.early;
+    t->missing += c.missing;
 done:
     free(c.memory);
     pe_canonical_fini(&w);
@@ -488,24 +515,48 @@ static posenc_status spoil(pe_graph_job *j, void *self)
 static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
 {
     (void)c, (void)err;
-    *(int64_t *)copy = 0;
+    *(tally *)copy = (tally){ 0 };
     return PE_OK;
 }
 
-static void end(void *copy, void *self) { *(int64_t *)self += *(int64_t *)copy; }
+static void end(void *copy, void *self)
+{
+    const tally *some = copy;
+    tally *all = self;
+    all->cut += some->cut;
+    all->partial += some->partial;
+    all->loose += some->loose;
+    all->early += some->early;
+    all->missing += some->missing;
+}
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    int64_t partial = 0;
-    const pe_graph_task task = {
-        .encode = encode, .spoil = spoil, .self = &partial, .size = sizeof partial, .begin = begin, .end = end
-    };
+    const svd *p = r->params;
+    tally t = { 0 };
+    const pe_graph_task task = { .encode = encode,
+                                 .spoil = spoil,
+                                 .self = &t,
+                                 .size = sizeof t,
+                                 .begin = begin,
+                                 .end = end,
+                                 .partial = p->allow_partial };
     posenc_status st = pe_each_graph(r, out, &task, ctx, err);
-    if (!st && partial)
+    if (st)
+        return st;
+    if (t.early)
+        pe_warn(out, "stopped early: %lld columns were not found and are NaN, those found are perhaps not the largest",
+                (long long)t.missing);
+    if (t.cut)
+        pe_warn(out, "k = %lld divides a repeated singular value: the last columns are one choice of basis, see determined",
+                (long long)p->k);
+    if (t.partial)
         pe_warn(out,
                 "a singular value is repeated too often to be computed whole: its columns are singular vectors, but not "
                 "the canonical ones");
-    return st;
+    if (t.loose)
+        pe_warn(out, "tol = %g is larger than a gap between singular values: those columns are not determined", p->tol);
+    return PE_OK;
 }
 
 const posenc_encoding pe_svd = {

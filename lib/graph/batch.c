@@ -14,6 +14,14 @@ posenc_status pe_status_output(const posenc_request *r, posenc_result *out, pose
     return pe_output(out, "status", PE_int32, 1, &r->graph->ngraphs, err);
 }
 
+posenc_status pe_check_partial(const posenc_request *r, bool allow_partial, posenc_error *err)
+{
+    if (!allow_partial || !r->graph->batched)
+        return PE_OK;
+    return posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "allow_partial", "true",
+                       "false for a batch, which is answered whole or not at all; or one graph a request");
+}
+
 posenc_status pe_check_time(double ns, const char *field, const char *instead, posenc_error *err)
 {
     if (!(ns > PE_TOO_LONG_NS))
@@ -55,6 +63,7 @@ typedef struct batch_run {
     posenc_result *out;
     const pe_graph_task *task;
     posenc_context *ctx, quiet; /* quiet: of one graph of a batch */
+    pe_grace *grace;            /* NULL: the deadline is the end */
     int32_t *status;
     const int64_t *chunk; /* (nchunks + 1) first graphs; NULL: one chunk of all */
     pthread_mutex_t lock; /* guards all below, and task->end */
@@ -102,6 +111,7 @@ static posenc_status encode_one(batch_run *b, int64_t g, void *self, int64_t *ze
                        .graph = g,
                        .first = graph->ptr[g],
                        .n = graph->ptr[g + 1] - graph->ptr[g],
+                       .grace = b->grace,
                        .pace = { .ctx = b->ctx, .left = PE_PACE_STEPS } };
     posenc_status st = posenc_poll(b->ctx);
     if (st)
@@ -186,10 +196,16 @@ static int64_t *cut(const posenc_graph *g, int64_t *nchunks)
 posenc_status pe_each_graph(const posenc_request *r, posenc_result *out, const pe_graph_task *t, posenc_context *ctx,
                             posenc_error *err)
 {
+    pe_grace grace;
+    if (t->partial) {
+        pe_grace_init(&grace, ctx);
+        ctx = &grace.ctx;
+    }
     batch_run b = { .request = r,
                     .out = out,
                     .task = t,
                     .ctx = ctx,
+                    .grace = t->partial ? &grace : NULL,
                     .status = pe_tensor(out, "status")->data,
                     .lock = PTHREAD_MUTEX_INITIALIZER };
     if (ctx)

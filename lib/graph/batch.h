@@ -5,6 +5,7 @@
 #ifndef PE_BATCH_H
 #define PE_BATCH_H
 
+#include "core/grace.h"
 #include "core/graph.h"
 #include "core/pace.h"
 #include "core/params.h"
@@ -29,7 +30,15 @@
       .doc = "a loop counts as an arc of its node to itself, or is left out" },                                            \
     { PE_ROW_IN(T, in, duplicate_edges, PE_T_ENUM, int), .names = pe_duplicate_edges_words, .def = PE_DUPLICATES_SUM,      \
       .doc = "parallel arcs: weights summed, the larger one, or an error" }
+/* What a request may have in place of an error when its time is over; `found` says in words what that is. */
+#define PE_PARTIAL_ROW(T, found)                                                                                           \
+    { PE_BOOL(T, allow_partial), .def = 0,                                                                                 \
+      .doc = "true, for one graph: where the deadline passes or the restarts do not suffice, " found " and status 504; "   \
+             "such an answer is not cached and has no ETag" }
 /* clang-format on */
+
+/* For `check`: a batch is answered whole. */
+posenc_status pe_check_partial(const posenc_request *r, bool allow_partial, posenc_error *err);
 
 /* The row of the output that pe_each_graph writes. */
 #define PE_STATUS_OUTPUT                                                                                           \
@@ -49,6 +58,7 @@ typedef struct pe_graph_job {
     posenc_context *ctx;     /* without progress in a batch: that is told by graphs */
     int64_t graph, first, n; /* its number, its first node, its nodes */
     int64_t zero_edges;      /* encode adds edges of weight 0 that were left out: there is a warning of them */
+    pe_grace *grace;         /* with task->partial: ctx's deadline counts while this is searching; otherwise NULL */
     bool partial;            /* encode says that its numbers are not all: status says 504 */
     pe_pace pace;
 } pe_graph_job;
@@ -72,6 +82,7 @@ typedef struct pe_graph_task {
     posenc_status (*begin)(void *copy, const pe_graph_chunk *c, posenc_error *err);
     /* After the chunk, one at a time, in any order: adds the copy's counts to *self, frees what begin took. */
     void (*end)(void *copy, void *self);
+    bool partial; /* the request allows partial answers, and is of one graph */
 } pe_graph_task;
 
 /* Chunks depend on the batch's sizes alone and run on ctx's threads. Warns of graphs that failed and of edges of weight 0.

@@ -512,7 +512,8 @@ static posenc_status pick(pe_magnetic *m, pe_pairs *real, pe_complex_pairs *out)
     return st;
 }
 
-posenc_status pe_magnetic_solve(pe_magnetic *m, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err)
+posenc_status pe_magnetic_solve(pe_magnetic *m, int64_t c, int64_t want, pe_grace *grace, posenc_context *ctx,
+                                posenc_error *err)
 {
     const int64_t n = m->begin[c + 1] - m->begin[c];
     int64_t arcs = 0;
@@ -520,6 +521,7 @@ posenc_status pe_magnetic_solve(pe_magnetic *m, int64_t c, int64_t want, posenc_
     pe_complex_pairs *out = &m->pairs[c];
     pe_pairs pairs = { 0 };
     matrix x = { 0 };
+    pe_grace_search(grace);
     posenc_status st = count_arcs(m, c, &arcs);
     if (!st)
         st = matrix_init(&x, real ? n : 2 * n, real ? arcs : 4 * arcs, err);
@@ -527,16 +529,22 @@ posenc_status pe_magnetic_solve(pe_magnetic *m, int64_t c, int64_t want, posenc_
         st = real ? real_matrix(m, c, &x) : embedding(m, c, &x);
     if (!st)
         st = pe_component_pairs(&x.m, real ? want : 2 * want, pe_spectrum_extra(x.m.n), m->o.tol, m->o.max_iter,
-                                PE_SOLVER_AUTO, false, &pairs, ctx, err);
+                                PE_SOLVER_AUTO, m->o.partial, &pairs, ctx, err);
+    pe_grace_rest(grace);
     matrix_fini(&x);
+    if (st == PE_DEADLINE && m->o.partial) { /* before the solver began */
+        pairs = (pe_pairs){ .next = -INFINITY, .partial = true };
+        st = PE_OK;
+    }
     if (st)
         return st;
     out->values = malloc((size_t)(pairs.count + 1) * sizeof *out->values);
     out->vectors = malloc((size_t)(pairs.count * n + 1) * 2 * sizeof *out->vectors);
     out->next = pairs.next;
+    out->partial = pairs.partial;
     if (!out->values || !out->vectors)
         st = pe_no_memory("memory", err);
-    else
+    else if (pairs.count)
         st = real ? turned(m, c, &pairs, out) : pick(m, &pairs, out);
     pe_pairs_fini(&pairs);
     return st;

@@ -13,6 +13,7 @@
 #define PE_MAGNETIC_H
 
 #include "core/exact.h"
+#include "core/grace.h"
 #include "core/graph.h"
 #include "core/pace.h"
 #include "linalg/linalg.h"
@@ -25,6 +26,7 @@ typedef struct pe_magnetic_options {
     bool normalized, isolated_one;
     double tol;
     int64_t max_iter;
+    bool partial; /* as in pe_component_pairs */
 } pe_magnetic_options;
 
 typedef struct pe_complex_pairs {
@@ -32,6 +34,7 @@ typedef struct pe_complex_pairs {
     double *values;  /* (count) ascending */
     double *vectors; /* (count, 2 * nodes) orthonormal */
     double next;     /* the eigenvalue after the last pair; INFINITY when all are held */
+    bool partial;    /* stopped early: fewer than were wanted, and not surely the smallest */
 } pe_complex_pairs;
 
 typedef struct pe_magnetic {
@@ -55,8 +58,10 @@ typedef struct pe_magnetic {
 posenc_status pe_magnetic_init(pe_magnetic *m, const pe_magnetic_options *o, const posenc_graph *graph, int64_t g,
                                posenc_context *ctx, posenc_error *err);
 void pe_magnetic_fini(pe_magnetic *m);
-/* The `want` smallest pairs of component c (two nodes or more) beside its null vector, and what completes a cluster. */
-posenc_status pe_magnetic_solve(pe_magnetic *m, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err);
+/* The `want` smallest pairs of component c (two nodes or more) beside its null vector, and what completes a cluster.
+ * grace: whose deadline ends the search; NULL where `partial` is not set */
+posenc_status pe_magnetic_solve(pe_magnetic *m, int64_t c, int64_t want, pe_grace *grace, posenc_context *ctx,
+                                posenc_error *err);
 /* ||H v - lambda v|| of a unit vector (2 n) over n places from `origin` on. */
 posenc_status pe_magnetic_residual(pe_magnetic *m, const double *v, double lambda, int64_t n, int64_t origin, double *out);
 /* S with weights that tell T apart as well, for colours: borrows but for the weight, which the caller frees. */

@@ -335,7 +335,8 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
                                "shift_invert: eigenvalues near %.3g of at most %.3g need too large a polynomial", f->low,
                                f->high);
         pe_operator op = pe_filter_operator(f);
-        int64_t allowed = restarts < j->restarts ? restarts : j->restarts, before = s->restarts;
+        /* a last run is one with restarts: only these say what was found and how far the rest is off */
+        int64_t allowed = restarts < j->restarts && j->restarts > 1 ? restarts : j->restarts, before = s->restarts;
         if ((st = pe_search_run(s, &op, wish, allowed)))
             return st;
         if (s->converged && s->next == INFINITY && s->found == 0 && f->degree > 1 && s->nlock - s->skip < j->total)
@@ -539,9 +540,42 @@ done:
 
 /* ---- the choice ---------------------------------------------------------------------------------------------- */
 
-/* Breadth-first search from `start`: nodes of the widest level; the last node reached.
+/* Trees that hang from the rest, and all of a tree but a node: elimination takes them from their leaves without any fill.
+ *   hangs     (n) out
+ *   queue     (n) scratch */
+static posenc_status find_trees(job *j, bool *hangs, int32_t *queue)
+{
+    const pe_component *c = j->c;
+    posenc_status st = PE_OK;
+    int64_t head = 0, tail = 0;
+    int32_t *left = malloc((size_t)c->n * sizeof *left); /* neighbours that do not hang */
+    if (!left)
+        return pe_no_memory("memory", j->err);
+    for (int64_t u = 0; u < c->n && !st; u++) {
+        left[u] = (int32_t)(c->ptr[u + 1] - c->ptr[u]);
+        if ((hangs[u] = left[u] == 1))
+            queue[tail++] = (int32_t)u;
+        st = pe_pace_add(&j->pace, 4);
+    }
+    while (head < tail && !st) {
+        const int64_t u = queue[head++];
+        for (int64_t p = c->ptr[u]; p < c->ptr[u + 1]; p++) {
+            const int32_t v = c->col[p];
+            if (!hangs[v] && --left[v] == 1) {
+                hangs[v] = true;
+                queue[tail++] = v;
+            }
+        }
+        st = pe_pace_add(&j->pace, 8 * (c->ptr[u + 1] - c->ptr[u]) + 4);
+    }
+    free(left);
+    return st;
+}
+
+/* Breadth-first search from `start`: nodes of the widest level, but for those that hang; the last node reached.
  *   seen, queue   (n) scratch */
-static posenc_status widest_level(job *j, int64_t start, bool *seen, int32_t *queue, int64_t *widest, int64_t *last)
+static posenc_status widest_level(job *j, int64_t start, const bool *hangs, bool *seen, int32_t *queue, int64_t *widest,
+                                  int64_t *last)
 {
     const pe_component *c = j->c;
     posenc_status st = PE_OK;
@@ -552,9 +586,10 @@ static posenc_status widest_level(job *j, int64_t start, bool *seen, int32_t *qu
     seen[start] = true;
     while (head < tail && !st) {
         const int64_t end = tail;
-        *widest = end - head > *widest ? end - head : *widest;
+        int64_t width = 0;
         for (; head < end && !st; head++) {
             const int64_t u = queue[head];
+            width += !hangs[u];
             for (int64_t p = c->ptr[u]; p < c->ptr[u + 1]; p++)
                 if (!seen[c->col[p]]) {
                     seen[c->col[p]] = true;
@@ -562,6 +597,7 @@ static posenc_status widest_level(job *j, int64_t start, bool *seen, int32_t *qu
                 }
             st = pe_pace_add(&j->pace, 4 * (c->ptr[u + 1] - c->ptr[u]) + 4);
         }
+        *widest = width > *widest ? width : *widest;
     }
     *last = queue[tail - 1];
     return st;
@@ -578,16 +614,18 @@ static posenc_status hopeless(job *j, bool *yes)
     *yes = false;
     if (c->n <= 30000)
         return PE_OK;
-    bool *seen = malloc((size_t)c->n * sizeof *seen);
+    bool *seen = malloc((size_t)c->n * sizeof *seen), *hangs = malloc((size_t)c->n * sizeof *hangs);
     int32_t *queue = malloc((size_t)c->n * sizeof *queue);
-    if (!seen || !queue)
+    if (!seen || !hangs || !queue)
         st = pe_no_memory("memory", j->err);
+    st = st ? st : find_trees(j, hangs, queue);
     for (int turn = 0; turn < 3 && !st; turn++) {
         int64_t widest;
-        st = widest_level(j, start, seen, queue, &widest, &start);
+        st = widest_level(j, start, hangs, seen, queue, &widest, &start);
         narrow = widest < narrow ? widest : narrow;
     }
     free(seen);
+    free(hangs);
     free(queue);
     const double dense = (double)narrow / 4;
     *yes = dense * dense * dense / 3 > 5e10;

@@ -473,6 +473,15 @@ void pe_rpc_read(pe_rpc *c, size_t here, void (*read)(pe_rpc *c))
 {
     if (!pe_rpc_serving(c))
         return;
+    const uint64_t size = c->request ? grpc_byte_buffer_length(c->request) : 0;
+    if (size > (uint64_t)c->g->config->max_grpc_message) {
+        posenc_error err = { 0 };
+        posenc_fail(&err, PE_LIMIT, "LIMIT_EXCEEDED", "message", posenc_text("%llu bytes", (unsigned long long)size).s,
+                    "at most %lld bytes (setting max_grpc_message); a REST body may have %lld (setting max_body)",
+                    (long long)c->g->config->max_grpc_message, (long long)c->g->config->max_body);
+        pe_rpc_reply(c, NULL, &err, GRPC_STATUS_RESOURCE_EXHAUSTED);
+        return;
+    }
     if (!c->request || grpc_byte_buffer_length(c->request) <= here)
         read(c);
     else

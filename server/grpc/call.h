@@ -153,7 +153,7 @@ void pe_rpc_expect(pe_rpc *c, uint64_t size); /* sets expires_ns for an answer o
 /* Runs fn(c) on the pool; where its queue is full the call ends instead. */
 void pe_rpc_run(pe_rpc *c, void (*fn)(pe_rpc *c));
 /* For `begin`: reads a message of at most `here` bytes on this poller, a larger one on the pool; none while the server
- * starts, when the call ends. */
+ * starts, and none of over max_grpc_message, when the call ends. */
 void pe_rpc_read(pe_rpc *c, size_t here, void (*read)(pe_rpc *c));
 
 /* For Watch and reflection, whose status may be sent while a message is on its way. */

@@ -73,7 +73,8 @@ static grpc_server *new_server(const pe_config *c)
         const char *key;
         int64_t value;
     } settings[] = {
-        { GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, c->max_grpc_message },
+        /* what is larger than max_grpc_message and not than a REST body is refused by pe_rpc_read, whose error says more */
+        { GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, c->max_grpc_message > c->max_body ? c->max_grpc_message : c->max_body },
         { GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1 },
         { GRPC_ARG_MAX_CONCURRENT_STREAMS, c->max_streams },
         { GRPC_ARG_MAX_METADATA_SIZE, c->max_metadata },

@@ -170,6 +170,7 @@ static const struct {
     { "preferential attachment, 1,000,000 nodes, 3,000,000 edges", "anchor_distance", "num_anchors=64&anchor_mode=random",
       preferential, 1000000, 3 },
     { "star of 20,000", "laplacian", "k=8", star, 20000, 0 },
+    { "star of 100,000", "laplacian", "k=8", star, 100000, 0 },
 };
 
 /* Runs one request and prints its row. False: something failed but for the clock. */

@@ -501,6 +501,15 @@ def test_partial_answer_is_written(tmp_path):
         assert t["status"].tolist() == [504] and np.isnan(t["residuals"]).any()
 
 
+@pytest.mark.parametrize("words", [["magnetic_laplacian", "--directed"], ["svd", "k=12"], ["lambda_max"]])
+def test_partial_answers_of_others_are_written(tmp_path, words):
+    np.save(tmp_path / "random.npy", np.random.default_rng(1).integers(0, 6000, (2, 30000)))
+    run = posenc(*words, "tol=1e-14", "max_iter=1", "allow_partial=true", "--graph", "random.npy", "--num-nodes", 6000, "-o", "t.npz", cwd=tmp_path)
+    assert run.returncode == 0 and b"stopped early" in run.stderr, run.stderr
+    with np.load(tmp_path / "t.npz") as t:
+        assert t["status"].tolist() == [504] and np.isnan(t["residuals"]).any()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_leaves_nothing(tmp_path, number):
     p = subprocess.Popen([str(BUILD / "posenc"), *big("-o", "t.npy")], cwd=tmp_path, stderr=subprocess.PIPE)

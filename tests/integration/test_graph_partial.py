@@ -3,12 +3,13 @@ import io
 import json
 import urllib.error
 import urllib.request
+from functools import lru_cache
 
 import grpc
 import numpy as np
 import pytest
 import rpc
-from bodies import grid, json_body
+from bodies import grid, json_body, safetensors
 
 K = 600         # more than the time is enough for
 SECONDS = 4     # four fifths of it are for searching
@@ -70,6 +71,51 @@ def test_not_allowed(server):
     with pytest.raises(grpc.RpcError) as late:
         client.method("posenc.v1.EncodingService.Encode")(client.request("laplacian", p, graph=grid(120, 121), tensors=TENSORS), timeout=0.3)
     assert late.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    client.close()
+
+
+FEW = {"tol": 1e-14, "max_iter": 1, "allow_partial": True}
+OTHERS = {"magnetic_laplacian": {"k": 8, "q": 0.1}, "svd": {"k": 12}, "lambda_max": {}}
+
+
+@lru_cache
+def random_graph():
+    """An expander: one restart is too few."""
+    return {"num_nodes": 6000, "edge_index": np.random.default_rng(1).integers(0, 6000, (2, 30000)), "directed": False}
+
+
+@pytest.mark.parametrize("encoding", OTHERS)
+def test_the_others(server, encoding):
+    """Restarts that do not suffice, over both doors: who asks later gets it anew. Without allow_partial an error with its figures."""
+    graph = {**random_graph(), "directed": encoding == "magnetic_laplacian"}
+    names = ["status", "residuals"]
+
+    def post(params, **headers):
+        query = "&".join(f"{k}={str(v).lower()}" for k, v in {**params, "num_nodes": 6000, "directed": graph["directed"]}.items())
+        r = urllib.request.Request(f"{server.url}/v1/encodings/{encoding}.npz?{query}&tensors={','.join(names)}",
+                                   safetensors({"edge_index": graph["edge_index"]}), {"Content-Type": "application/vnd.safetensors"})
+        return urllib.request.urlopen(r)
+
+    computed = server.metric("posenc_computations_total")
+    with post({**OTHERS[encoding], **FEW}) as r:
+        got = np.load(io.BytesIO(r.read()))
+        assert got["status"].tolist() == [504] and np.isnan(got["residuals"]).any()
+        assert "ETag" not in r.headers and r.headers["Cache-Control"].startswith("no-store")
+        assert "stopped early" in " ".join(r.headers.get_all("Posenc-Warning"))
+    client = rpc.Client(server.grpc)
+    stub = client.method("posenc.v1.EncodingService.Encode")
+    answer = stub(client.request(encoding, {**OTHERS[encoding], **FEW}, graph=graph, tensors=names), timeout=60)
+    assert {t.name: client.array(t) for t in answer.tensors}["status"].tolist() == [504]
+    assert "stopped early" in " ".join(answer.warnings)
+    assert server.metric("posenc_computations_total") == computed + 2
+    whole = {**OTHERS[encoding], **FEW, "allow_partial": False}
+    with pytest.raises(urllib.error.HTTPError) as e:
+        post(whole)
+    error = json.loads(e.value.read())["errors"][0]
+    assert e.value.code == 422 and error["field"] == "tol" and "the largest residual is" in error["allowed"]
+    with pytest.raises(grpc.RpcError) as e:
+        stub(client.request(encoding, whole, graph=graph, tensors=names), timeout=60)
+    assert e.value.code() == grpc.StatusCode.FAILED_PRECONDITION
     client.close()
 
 

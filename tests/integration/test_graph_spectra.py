@@ -5,11 +5,10 @@ from functools import lru_cache
 import numpy as np
 import pytest
 import rpc
-import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 from conftest import data
 from dense import close, eigenpairs, laplacian
 from graphs import Batch, ask, batch_of, listed, path, ring, same_bytes
+from sparse import below, sparse_check, sparse_laplacian
 
 
 @lru_cache
@@ -116,29 +115,6 @@ def test_syntax_trees(server):
 
 # ---- larger graphs ----
 
-def sparse_laplacian(batch, normalization="sym", q=None):
-    e = batch.edges[:, batch.edges[0] != batch.edges[1]]
-    a = sp.coo_matrix((np.ones(e.shape[1]), e), (batch.n, batch.n)).tocsr()
-    if q is not None:
-        s, turn = (a + a.T) / 2, (a - a.T).tocsr()
-        c = s.tocoo().astype(complex)
-        c.data = c.data * np.exp(2j * np.pi * q * np.asarray(turn[c.row, c.col]).ravel())
-        h, d = c.tocsr(), np.asarray(s.sum(1)).ravel()
-    else:
-        h = a.maximum(a.T)
-        d = np.asarray(h.sum(1)).ravel()
-    if normalization == "none":
-        return sp.diags(d) - h
-    r = np.where(d > 0, 1 / np.sqrt(np.maximum(d, 1e-300)), 0)
-    return sp.eye(batch.n) - sp.diags(r) @ h @ sp.diags(r)
-
-
-def sparse_check(v, lam, batch, **kw):
-    """Largest residual and departure from orthonormality."""
-    m = sparse_laplacian(batch, **kw)
-    return np.linalg.norm(m @ v - v * lam, axis=0).max(), np.abs(v.conj().T @ v - np.eye(v.shape[1])).max()
-
-
 @pytest.mark.parametrize("normalization", ["sym", "none"])
 @pytest.mark.parametrize("name", LARGE)
 def test_large(server, name, normalization):
@@ -155,14 +131,6 @@ def test_large(server, name, normalization):
             assert below(m, -1e-9 * scale) == 0 and below(m, 1e-9) == answer["num_zero"][0]
             found = np.count_nonzero(np.r_[np.zeros(start), answer["eigenvalues"]] < last - 1e-9 * scale)
             assert below(m, last - 1e-9 * scale) == found and below(m, last + 1e-9 * scale) >= start + k
-
-
-def below(m, x):
-    """Eigenvalues below x, by Sylvester's law: the signs of the pivots of m - x I."""
-    n = m.shape[0]
-    lu = splu((m - x * sp.eye(n)).tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0, options={"SymmetricMode": True})
-    assert (lu.perm_r == lu.perm_c).all()
-    return int(np.count_nonzero(lu.U.diagonal() < 0))
 
 
 @pytest.mark.parametrize("name", ["cora", "power_bcspwr10", "erdos971", "as20_internet", "mesh_4elt"])

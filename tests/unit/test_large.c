@@ -62,14 +62,19 @@ static list preferential(int64_t n, int64_t each)
     return g;
 }
 
-static posenc_answer encode(const posenc_edges *e, const char *query, posenc_context *ctx)
+static posenc_answer encode_by(const char *encoding, const posenc_edges *e, const char *query, posenc_context *ctx)
 {
     posenc_answer a;
     posenc_error err = { 0 };
     char text[1000];
-    ck_assert_msg(posenc_encode("laplacian", query, e, &a, ctx, &err) == PE_OK, "%s: %s", query,
+    ck_assert_msg(posenc_encode(encoding, query, e, &a, ctx, &err) == PE_OK, "%s %s: %s", encoding, query,
                   posenc_error_text(&err, text, sizeof text));
     return a;
+}
+
+static posenc_answer encode(const posenc_edges *e, const char *query, posenc_context *ctx)
+{
+    return encode_by("laplacian", e, query, ctx);
 }
 
 static void orthonormal(posenc_answer *a, int64_t n, int64_t k)
@@ -233,6 +238,38 @@ START_TEST(progress_is_told)
 }
 END_TEST
 
+enum { LONG_PATH = 400 };
+
+/* Warnings, each with a request beside it that does not give it. */
+static const struct warning {
+    const char *encoding, *query, *other, *words;
+    int64_t nodes, edges; /* a path, a ring where there are as many edges as nodes; one edge in two of a path where half */
+} warnings[] = {
+    { "laplacian", "k=4&tol=1e-2", "k=4", "larger than a gap", LONG_PATH, LONG_PATH - 1 },
+    { "laplacian", "k=1", "k=2", "divides a repeated eigenvalue", 5, 5 },
+    { "laplacian", "k=2", "k=3", "only trivial vectors", 6, 3 },
+    { "magnetic_laplacian", "k=4&q=0&tol=1e-2", "k=4&q=0", "larger than a gap", LONG_PATH, LONG_PATH - 1 },
+    { "magnetic_laplacian", "k=1&q=0", "k=2&q=0", "divides a repeated eigenvalue", 5, 5 },
+    { "magnetic_laplacian", "k=2", "k=3", "only trivial vectors", 6, 3 },
+    { "svd", "k=4&tol=1e-2", "k=4", "larger than a gap", 2 * LONG_PATH, 2 * LONG_PATH },
+    { "svd", "k=2", "k=3", "divides a repeated singular value", 5, 5 },
+};
+
+START_TEST(warnings_are_given)
+{
+    const struct warning *w = &warnings[_i];
+    list g = new_list(w->nodes, w->nodes);
+    for (int64_t i = 0; i < w->nodes && g.e.nedges < w->edges; i += 2 * w->edges == w->nodes ? 2 : 1)
+        join(&g, i, (i + 1) % w->nodes);
+    posenc_answer a = encode_by(w->encoding, &g.e, w->query, NULL), b = encode_by(w->encoding, &g.e, w->other, NULL);
+    ck_assert_msg(warned(&a, w->words), "%s %s", w->encoding, w->query);
+    ck_assert_msg(!warned(&b, w->words), "%s %s", w->encoding, w->other);
+    posenc_answer_fini(&a);
+    posenc_answer_fini(&b);
+    free_list(&g);
+}
+END_TEST
+
 /* ---- deadlines ---- */
 
 static posenc_status late(void *user) { return --*(int *)user < 0 ? PE_DEADLINE : PE_OK; }
@@ -292,6 +329,141 @@ START_TEST(partial_answers)
 }
 END_TEST
 
+/* The encodings whose columns are `vectors` (with a second half in `other`, or in the same rows) of ascending `values`. */
+static const struct solved {
+    const char *encoding, *query, *vectors, *other, *values;
+} solved[] = { { "magnetic_laplacian", "k=6&q=0.1&dtype=float64", "eigenvectors_real", "eigenvectors_imag", "eigenvalues" },
+               { "svd", "k=6&dtype=float64", "encoding", NULL, "singular_values" } };
+
+static void whole_or_absent(const struct solved *s, posenc_answer *a, int64_t n, int64_t *found)
+{
+    enum { K = 6 };
+    *found = 0;
+    while (*found < K && !isnan(get(a, s->values, *found)))
+        ++*found;
+    for (int64_t j = 0; j < K; j++) {
+        ck_assert_double_eq(get(a, "determined", j), 0);
+        ck_assert(isnan(get(a, "residuals", j)) == (j >= *found) && isnan(get(a, s->values, j)) == (j >= *found));
+        if (j < *found)
+            ck_assert_double_le(get(a, "residuals", j), 1e-8);
+        for (int64_t v = 0; v < n; v++)
+            for (int half = 0; half < 2; half++) {
+                const char *name = half && s->other ? s->other : s->vectors;
+                const int64_t at = s->other ? v * K + j : v * 2 * K + half * K + j;
+                ck_assert(isnan(get(a, name, at)) == (j >= *found));
+            }
+    }
+}
+
+/* The same of the others, of a graph of two components: what was found of one of them is told. */
+START_TEST(partial_answers_of_others)
+{
+    const struct solved *s = &solved[_i];
+    list one = square_grid(18), g = new_list(2 * one.e.num_nodes, 2 * one.e.nedges);
+    for (int64_t i = 0; i < 2 * one.e.nedges; i++) {
+        const int64_t j = i % one.e.nedges, at = i / one.e.nedges * one.e.num_nodes;
+        const int64_t u = any(2) ? one.s[j] : one.t[j];
+        join(&g, at + u, at + one.s[j] + one.t[j] - u);
+    }
+    g.e.directed = true;
+    char query[200];
+    snprintf(query, sizeof query, "%s&allow_partial=true", s->query);
+    int early = 0, some = 0;
+    for (int polls = 0, whole = 0; !whole; polls += 1 + polls / 8) {
+        int left = polls;
+        posenc_context ctx = { .stop = late, .user = &left };
+        posenc_answer a;
+        posenc_error err = { 0 };
+        posenc_status st = posenc_encode(s->encoding, query, &g.e, &a, &ctx, &err);
+        if (st) { /* before anything had begun */
+            char text[500];
+            ck_assert_msg(st == PE_DEADLINE, "%s", posenc_error_text(&err, text, sizeof text));
+            continue;
+        }
+        whole = !a.result.partial;
+        if (!whole) {
+            int64_t found;
+            early++;
+            ck_assert_double_eq(get(&a, "status", 0), 504);
+            ck_assert(warned(&a, "stopped early"));
+            whole_or_absent(s, &a, g.e.num_nodes, &found);
+            some += found > 0 && found < 6;
+        } else { /* late, but nothing was left to be found */
+            snprintf(query, sizeof query, "%s", s->query);
+            posenc_answer b = encode_by(s->encoding, &g.e, query, NULL);
+            same_bytes(&a, &b);
+            posenc_answer_fini(&b);
+        }
+        posenc_answer_fini(&a);
+    }
+    ck_assert_int_gt(early, 0);
+    ck_assert_int_gt(some, 0);
+    free_list(&one);
+    free_list(&g);
+}
+END_TEST
+
+/* lambda_max: what the components that are done say, or NaN. */
+START_TEST(partial_lambda_max)
+{
+    list one = preferential(2000, 4), two = new_list(one.e.num_nodes + 3, one.e.nedges + 3);
+    for (int64_t i = 0; i < 3; i++) /* a triangle first, whose value is 1.5 */
+        join(&two, i, (i + 1) % 3);
+    for (int64_t i = 0; i < one.e.nedges; i++)
+        join(&two, 3 + one.s[i], 3 + one.t[i]);
+    posenc_answer whole = encode_by("lambda_max", &one.e, "dtype=float64", NULL);
+    const double value = get(&whole, "lambda_max", 0);
+    posenc_answer_fini(&whole);
+    for (int with = 0; with < 2; with++) {
+        int early = 0, some = 0;
+        for (int polls = 0, done = 0; !done; polls++) {
+            int left = polls;
+            posenc_context ctx = { .stop = late, .user = &left };
+            posenc_answer a;
+            posenc_error err = { 0 };
+            posenc_status st = posenc_encode("lambda_max", "dtype=float64&allow_partial=true", with ? &two.e : &one.e, &a,
+                                             &ctx, &err);
+            if (st) {
+                ck_assert_int_eq(st, PE_DEADLINE);
+                continue;
+            }
+            const double said = get(&a, "lambda_max", 0);
+            done = !a.result.partial;
+            ck_assert_double_eq(get(&a, "status", 0), done ? 0 : 504);
+            if (done) {
+                ck_assert_double_eq(said, value);
+            } else {
+                early++;
+                ck_assert(warned(&a, "stopped early"));
+                ck_assert(isnan(said) == isnan(get(&a, "residuals", 0)) &&
+                          (isnan(said) || (with && fabs(said - 1.5) < 1e-10)));
+                some += !isnan(said);
+            }
+            posenc_answer_fini(&a);
+        }
+        ck_assert_int_gt(early, 0);
+        ck_assert((some > 0) == with);
+    }
+    free_list(&one);
+    free_list(&two);
+}
+END_TEST
+
+START_TEST(a_batch_is_answered_whole)
+{
+    static const char *const encodings[] = { "laplacian", "magnetic_laplacian", "svd", "lambda_max" };
+    static const int64_t zero[] = { 0 }, one[] = { 1 }, ptr[] = { 0, 2 };
+    const posenc_edges e = { .num_nodes = 2, .nedges = 1, .source = zero, .target = one, .ptr = ptr, .ngraphs = 1 };
+    for (size_t i = 0; i < LEN(encodings); i++) {
+        posenc_answer a;
+        posenc_error err = { 0 };
+        ck_assert_int_eq(posenc_encode(encodings[i], "allow_partial=true", &e, &a, NULL, &err), PE_INVALID);
+        ck_assert_str_eq(err.fault[0].field, "allow_partial");
+        ck_assert_ptr_nonnull(strstr(err.fault[0].allowed, "one graph a request"));
+    }
+}
+END_TEST
+
 /* Restarts that do not suffice: the same. A client that has gone gets nothing. */
 START_TEST(partial_of_few_restarts)
 {
@@ -301,6 +473,9 @@ START_TEST(partial_of_few_restarts)
     ck_assert_int_eq(posenc_encode("laplacian", "k=40&solver=chebyshev&max_iter=1", &g.e, &a, NULL, &err),
                      PE_NO_CONVERGENCE);
     ck_assert_str_eq(err.fault[0].field, "tol");
+    double worst, allowed;
+    ck_assert_int_eq(sscanf(err.fault[0].allowed, "the largest residual is %lf, allowed %lf,", &worst, &allowed), 2);
+    ck_assert(worst > allowed && worst < 1);
     a = encode(&g.e, "k=40&solver=chebyshev&max_iter=1&allow_partial=true", NULL);
     ck_assert(a.result.partial);
     ck_assert_double_eq(get(&a, "status", 0), 504);
@@ -320,10 +495,14 @@ Suite *large_suite(void)
     tcase_add_test(c, cliques_joined);
     tcase_add_loop_test(c, threads_do_not_show, 0, 3);
     tcase_add_test(c, progress_is_told);
+    tcase_add_loop_test(c, warnings_are_given, 0, LEN(warnings));
     suite_add_tcase(s, c);
     c = tcase_create("deadlines");
     tcase_set_timeout(c, 120);
     tcase_add_test(c, partial_answers);
+    tcase_add_loop_test(c, partial_answers_of_others, 0, LEN(solved));
+    tcase_add_test(c, partial_lambda_max);
+    tcase_add_test(c, a_batch_is_answered_whole);
     tcase_add_test(c, partial_of_few_restarts);
     suite_add_tcase(s, c);
     return s;
