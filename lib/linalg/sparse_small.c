@@ -34,7 +34,7 @@ struct pe_sparse {
     pe_lanes l[ENTRIES], d[ROWS]; /* -F by columns, 1 / D */
     pe_lanes z[PANELS][ROWS], y[ROWS];
     bracket b[PANELS + 1];
-    pe_lanes x, quotient[PANELS], rest;
+    pe_lanes x, to, quotient[PANELS], rest; /* shifts of the factor at hand, of the next one */
     double diagonal[ROWS], kernel[ROWS], base[ENTRIES];
     int64_t n, first, width; /* rows; index of the first eigenvalue sought; most entries of a row or a column of F */
     int32_t ptr[ROWS + 1], head[ROWS], before[ROWS], after[ROWS], tail[ROWS], degree[ROWS], place[ROWS], node[ROWS],
@@ -186,15 +186,16 @@ bool pe_sparse_analyse(pe_sparse *s, const pe_component *c, const double *entry,
 
 /* L - x = F D F^T for the eight shifts s->x.
  *   below    out: negative numbers in D
- *   growth   out: the largest product that was subtracted from the diagonal, where asked for */
-PE_BODY void factorize(pe_sparse *s, pe_masks *below, pe_lanes *growth)
+ *   growth   out: the largest product that was subtracted from the diagonal, where asked for
+ *   risk     out: lanes with a small pivot that several entries were divided by, where asked for */
+PE_BODY void factorize(pe_sparse *s, pe_masks *below, pe_lanes *growth, pe_masks *risk)
 {
     const int64_t n = s->n, entries = s->ptr[n];
     const pe_lanes x = s->x, zero = { 0 };
     const pe_lanes small = PE_SPLAT(0x1p-100); /* instead of a pivot that is none */
     const uint16_t *target = s->target;
     pe_lanes most = zero;
-    pe_masks negative = { 0 };
+    pe_masks negative = { 0 }, risky = { 0 };
     for (int64_t p = 0; p < entries; p++)
         s->l[p] = s->base[p] + zero;
     for (int64_t j = 0; j < n; j++)
@@ -205,6 +206,8 @@ PE_BODY void factorize(pe_sparse *s, pe_masks *below, pe_lanes *growth)
         const pe_lanes inverse = -1 / PE_SELECT(none, small, pivot);
         const int32_t end = s->ptr[j + 1];
         negative += SIGN(pivot);
+        if (risk && end - s->ptr[j] > 1)
+            risky |= LESS(ABS(pivot), PE_SPLAT(0x1p-8));
         s->d[j] = -inverse;
         for (int32_t a = s->ptr[j]; a < end; a++) {
             const pe_lanes v = s->l[a], f = v * inverse;
@@ -224,9 +227,11 @@ PE_BODY void factorize(pe_sparse *s, pe_masks *below, pe_lanes *growth)
     *below = -negative;
     if (growth)
         *growth = most;
+    if (risk)
+        *risk = risky;
 }
 
-PE_BODY void prove_body(pe_sparse *s, pe_masks *below, pe_lanes *growth) { factorize(s, below, growth); }
+PE_BODY void prove_body(pe_sparse *s, pe_masks *below, pe_lanes *growth) { factorize(s, below, growth, NULL); }
 PE_KERNEL(prove, prove_body, (pe_sparse * s, pe_masks *below, pe_lanes *growth), (s, below, growth))
 
 /* Counts below panel q's shifts; what that says about all that is sought. */
@@ -235,7 +240,7 @@ PE_BODY void narrow_body(pe_sparse *s, int64_t panels)
     pe_masks below;
     double x[PE_LANES];
     int64_t count[PE_LANES];
-    factorize(s, &below, NULL);
+    factorize(s, &below, NULL, NULL);
     memcpy(x, &s->x, sizeof x);
     memcpy(count, &below, sizeof count);
     for (int64_t q = 0; q < panels; q++) {
@@ -296,12 +301,12 @@ PE_BODY void roots(pe_lanes *x)
 }
 
 /* One step of inverse iteration of panel q with the factor at hand, and its Rayleigh quotient and residual squared:
- * (L - x) y = z gives x + y.z / y.y and (1 - (y.z)^2 / y.y) / y.y. */
+ * (L - x) y = z gives r = x + y.z / y.y and |z - (r - x) y|^2 / y.y. */
 PE_BODY void step(pe_sparse *s, int64_t q)
 {
     const int64_t n = s->n;
     const pe_lanes zero = { 0 };
-    pe_lanes *y = s->y, *z = s->z[q], share = zero, square = zero, dot = zero;
+    pe_lanes *y = s->y, *z = s->z[q], share = zero, square = zero, dot = zero, rest = zero;
     memcpy(y, z, (size_t)n * sizeof *y);
     solve(s, y);
     for (int64_t i = 0; i < n && s->first; i++)
@@ -318,35 +323,40 @@ PE_BODY void step(pe_sparse *s, int64_t q)
     pe_lanes by = inverse;
     roots(&by);
     s->quotient[q] = s->x + cosine;
-    PE_FMA(s->rest, -dot, cosine, PE_SPLAT(1));
-    s->rest *= inverse;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
+        pe_lanes v;
+        PE_FMA(v, -cosine, y[i], z[i]);
+        PE_FMA(rest, v, v, rest);
         z[i] = y[i] * by;
+    }
+    s->rest = rest * inverse;
 }
 
-/* A factorisation at panel q's shifts, `steps` steps, and the next shifts: the quotients as long as they lie where their
+/* A step of panel q, at new shifts where `anew`, and the shifts to come: the quotients as long as they lie where their
  * eigenvalues were counted, else the middle.
- *   open   out: lanes that are not done */
-PE_BODY void refine_body(pe_sparse *s, int64_t q, int steps, bool careful, pe_masks *open)
+ *   open   out: lanes that are not done      risk   in, out: factors whose errors are to be polished away */
+PE_BODY void refine_body(pe_sparse *s, int64_t q, bool anew, pe_masks *open, pe_masks *risk)
 {
-    const pe_lanes slack = PE_SPLAT(0x1p-44), enough = careful ? PE_SPLAT(0x1p-64) : PE_SPLAT(0x1p-100);
-    /* no shift is the eigenvalue itself: of a repeated one, rounding would prefer one vector */
-    const pe_lanes beside = careful ? PE_SPLAT(0x1p-26) : slack;
+    /* no shift is the eigenvalue itself: where it is one of a leading block too, its pivot is as small, and what is
+     * subtracted for it drowns the rest */
+    const pe_lanes beside = PE_SPLAT(0x1p-26), slack = PE_SPLAT(0x1p-24), enough = PE_SPLAT(0x1p-97);
     bracket *b = &s->b[q];
-    pe_masks below;
-    factorize(s, &below, NULL);
-    const pe_masks beyond = (b->target - below) >> 63;
-    b->high = PE_SELECT(beyond & LESS(s->x, b->high), s->x, b->high);
-    b->low = PE_SELECT(~beyond & LESS(b->low, s->x), s->x, b->low);
-    for (int k = 0; k < steps; k++)
-        step(s, q);
+    if (anew) {
+        pe_masks below;
+        s->x = s->to;
+        factorize(s, &below, NULL, risk);
+        const pe_masks beyond = (b->target - below) >> 63;
+        b->high = PE_SELECT(beyond & LESS(s->x, b->high), s->x, b->high);
+        b->low = PE_SELECT(~beyond & LESS(b->low, s->x), s->x, b->low);
+    }
+    step(s, q);
     const pe_lanes r = s->quotient[q];
     const pe_masks out = LESS(r, b->low - slack) | LESS(b->high + slack, r);
     *open = out | LESS(enough, s->rest);
-    s->x = PE_SELECT(out, (b->low + b->high) * 0.5, r + beside);
+    s->to = PE_SELECT(out, (b->low + b->high) * 0.5, r + beside);
 }
-PE_KERNEL(refine, refine_body, (pe_sparse * s, int64_t q, int steps, bool careful, pe_masks *open),
-          (s, q, steps, careful, open))
+PE_KERNEL(refine, refine_body, (pe_sparse * s, int64_t q, bool anew, pe_masks *open, pe_masks *risk),
+          (s, q, anew, open, risk))
 
 /* One step of Newton's method for panel q with the factor at hand: z -= (L - x)^-1 (L - r) z, but for z's own share. Errors
  * of the factor only slow it down. */
@@ -522,19 +532,25 @@ posenc_status pe_sparse_pairs(pe_sparse *s, int64_t want, bool careful, double *
     for (int64_t q = 0; q < most && !st; q++) {
         const int64_t used = want - q * PE_LANES < PE_LANES ? want - q * PE_LANES : PE_LANES;
         guess(s, q);
+        s->to = s->x;
         draw_paths[on](s, q);
-        bool open = true;
+        s->rest = PE_SPLAT(1);
+        bool open = true, anew = true, risky = false;
         for (int round = 0; round < ROUNDS && open && !st; round++) {
-            pe_masks left;
-            refine_paths[on](s, q, round ? 1 : 2, careful, &left);
+            pe_masks left, risk;
+            const pe_lanes rest = s->rest;
+            refine_paths[on](s, q, anew, &left, &risk);
             st = pe_pace_add(pace, 2 * steps);
-            open = false;
-            for (int64_t l = 0; l < used; l++)
+            open = anew = false;
+            for (int64_t l = 0; l < used; l++) {
                 open = open || left[l];
-            if (!open)
+                anew = anew || (round && left[l] && !(fabs(s->to[l] - s->x[l]) < 0x1p-20 && s->rest[l] < rest[l] * 0x1p-14));
+                risky = risky || risk[l];
+            }
+            if (!open || round == ROUNDS - 1)
                 open = orthogonalize(s, q, used) < 0x1p-10;
         }
-        for (int k = 0; k < 3 && careful && !st; k++) {
+        for (int k = 0; k < 2 && risky && !st; k++) {
             polish_paths[on](s, q);
             orthogonalize(s, q, used);
             st = pe_pace_add(pace, steps);
