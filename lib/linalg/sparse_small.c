@@ -37,8 +37,7 @@ struct pe_sparse {
     pe_lanes x, to, quotient[PANELS], rest; /* shifts of the factor at hand, of the next one */
     double diagonal[ROWS], kernel[ROWS], base[ENTRIES];
     int64_t n, first, width; /* rows; index of the first eigenvalue sought; most entries of a row or a column of F */
-    int32_t ptr[ROWS + 1], head[ROWS], before[ROWS], after[ROWS], tail[ROWS], degree[ROWS], place[ROWS], node[ROWS],
-        mark[ROWS];
+    int32_t ptr[ROWS + 1], place[ROWS], node[ROWS], left[ROWS], degree[ROWS], mark[ROWS];
     uint64_t adjacent[ROWS][WORDS];
     uint16_t row[ENTRIES], target[PRODUCTS];
     int64_t products;    /* of one factorisation */
@@ -50,22 +49,6 @@ uint64_t pe_sparse_bytes(void) { return sizeof(pe_sparse); }
 
 /* ---- pattern ---- */
 
-static void leave(pe_sparse *s, int32_t v)
-{
-    const int32_t d = s->degree[v];
-    *(s->before[v] < 0 ? &s->head[d] : &s->after[s->before[v]]) = s->after[v];
-    *(s->after[v] < 0 ? &s->tail[d] : &s->before[s->after[v]]) = s->before[v];
-}
-
-static void enter(pe_sparse *s, int32_t v, int32_t d)
-{
-    s->degree[v] = d;
-    s->before[v] = s->tail[d];
-    s->after[v] = -1;
-    *(s->tail[d] < 0 ? &s->head[d] : &s->after[s->tail[d]]) = v;
-    s->tail[d] = v;
-}
-
 static int bits(uint64_t x)
 {
     x -= x >> 1 & 0x5555555555555555u;
@@ -73,55 +56,55 @@ static int bits(uint64_t x)
     return (int)(((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
 }
 
-/* Eliminates the node of least degree, of those the one that has had it for longest: neighbours in the order are seldom
- * neighbours in the graph, so that their divisions overlap. Columns hold nodes. */
+/* Multiple minimum degree: in each round all nodes of the least degree that are no neighbours of each other; their divisions
+ * overlap, too. Columns hold nodes. */
 static bool eliminate_nodes(pe_sparse *s, const pe_component *c)
 {
     const int32_t n = (int32_t)c->n, words = (n + 63) / 64;
+    int32_t *left = s->left, *degree = s->degree, *round = s->mark, remain = n, entries = 0, j = 0;
+    int64_t products = 0;
     for (int32_t v = 0; v < n; v++) {
-        s->head[v] = s->tail[v] = -1;
         memset(s->adjacent[v], 0, sizeof s->adjacent[v]);
-    }
-    for (int32_t v = 0; v < n; v++) {
         for (int64_t p = c->ptr[v]; p < c->ptr[v + 1]; p++)
             s->adjacent[v][c->col[p] / 64] |= (uint64_t)1 << c->col[p] % 64;
-        enter(s, v, (int32_t)(c->ptr[v + 1] - c->ptr[v]));
+        degree[v] = (int32_t)(c->ptr[v + 1] - c->ptr[v]);
+        round[v] = -1;
+        left[v] = v;
     }
-    int32_t entries = 0, least = 0;
-    int64_t products = 0;
-    for (int32_t j = 0; j < n; j++) {
-        while (s->head[least] < 0)
-            least++;
-        const int32_t v = s->head[least], m = least;
-        uint64_t *mine = s->adjacent[v];
-        if (entries + m > ENTRIES || (products += m * (m - 1) / 2) > PRODUCTS)
-            return false;
-        leave(s, v);
-        s->node[j] = v;
-        s->place[v] = j;
-        s->ptr[j] = entries;
-        for (int32_t w = 0; w < words; w++)
-            for (uint64_t left = mine[w]; left; left &= left - 1)
-                s->row[entries++] = (uint16_t)(64 * w + __builtin_ctzll(left));
-        for (int32_t p = s->ptr[j]; p < entries; p++) {
-            const int32_t u = s->row[p];
-            uint64_t *theirs = s->adjacent[u];
-            int32_t d = -1; /* v's bit goes */
-            theirs[v / 64] &= ~((uint64_t)1 << v % 64);
-            if (m == 1)
-                d = s->degree[u] - 1;
-            else {
-                d = 0;
+    for (int32_t now = 0; remain; now++) {
+        int32_t least = n, kept = 0;
+        for (int32_t i = 0; i < remain; i++) {
+            const int32_t v = left[i];
+            if (round[v] == now - 1 && now) { /* a neighbour of what was eliminated */
+                degree[v] = 0;
                 for (int32_t w = 0; w < words; w++)
-                    theirs[w] |= mine[w];
-                theirs[u / 64] &= ~((uint64_t)1 << u % 64);
-                for (int32_t w = 0; w < words; w++)
-                    d += bits(theirs[w]);
+                    degree[v] += bits(s->adjacent[v][w]);
             }
-            leave(s, u);
-            enter(s, u, d);
+            least = degree[v] < least ? degree[v] : least;
         }
-        least = least ? least - 1 : 0;
+        for (int32_t i = 0; i < remain; i++) {
+            const int32_t v = left[i];
+            if (degree[v] > least || round[v] == now) {
+                left[kept++] = v;
+                continue;
+            }
+            if (entries + least > ENTRIES || (products += least * (least - 1) / 2) > PRODUCTS)
+                return false;
+            s->node[j] = v;
+            s->place[v] = j;
+            s->ptr[j++] = entries;
+            for (int32_t w = 0; w < words; w++)
+                for (uint64_t some = s->adjacent[v][w]; some; some &= some - 1) {
+                    const int32_t u = 64 * w + __builtin_ctzll(some);
+                    s->row[entries++] = (uint16_t)u;
+                    round[u] = now;
+                    for (int32_t k = 0; k < words && least > 1; k++)
+                        s->adjacent[u][k] |= s->adjacent[v][k];
+                    s->adjacent[u][v / 64] &= ~((uint64_t)1 << v % 64);
+                    s->adjacent[u][w] &= ~(some & -some);
+                }
+        }
+        remain = kept;
     }
     s->ptr[n] = entries;
     s->products = products + entries;
