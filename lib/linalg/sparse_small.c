@@ -30,6 +30,11 @@ typedef struct bracket {
     pe_masks target;       /* index of the eigenvalue, ascending from 0 */
 } bracket;
 
+typedef union node_set {
+    uint64_t word[WORDS];
+    uint64_t all __attribute__((vector_size(8 * WORDS)));
+} node_set;
+
 struct pe_sparse {
     pe_lanes l[ENTRIES], d[ROWS]; /* -F by columns, 1 / D */
     pe_lanes z[PANELS][ROWS], y[ROWS];
@@ -38,7 +43,7 @@ struct pe_sparse {
     double diagonal[ROWS], kernel[ROWS], base[ENTRIES];
     int64_t n, first, width; /* rows; index of the first eigenvalue sought; most entries of a row or a column of F */
     int32_t ptr[ROWS + 1], place[ROWS], node[ROWS], left[ROWS], degree[ROWS], mark[ROWS];
-    uint64_t adjacent[ROWS][WORDS];
+    node_set adjacent[ROWS];
     uint16_t row[ENTRIES], target[PRODUCTS];
     int64_t products;    /* of one factorisation */
     double scale, bound; /* of the scaled spectrum */
@@ -64,24 +69,17 @@ static bool eliminate_nodes(pe_sparse *s, const pe_component *c)
     int32_t *left = s->left, *degree = s->degree, *round = s->mark, remain = n, entries = 0, j = 0;
     int64_t products = 0;
     for (int32_t v = 0; v < n; v++) {
-        memset(s->adjacent[v], 0, sizeof s->adjacent[v]);
+        s->adjacent[v] = (node_set){ 0 };
         for (int64_t p = c->ptr[v]; p < c->ptr[v + 1]; p++)
-            s->adjacent[v][c->col[p] / 64] |= (uint64_t)1 << c->col[p] % 64;
+            s->adjacent[v].word[c->col[p] / 64] |= (uint64_t)1 << c->col[p] % 64;
         degree[v] = (int32_t)(c->ptr[v + 1] - c->ptr[v]);
         round[v] = -1;
         left[v] = v;
     }
     for (int32_t now = 0; remain; now++) {
         int32_t least = n, kept = 0;
-        for (int32_t i = 0; i < remain; i++) {
-            const int32_t v = left[i];
-            if (round[v] == now - 1 && now) { /* a neighbour of what was eliminated */
-                degree[v] = 0;
-                for (int32_t w = 0; w < words; w++)
-                    degree[v] += bits(s->adjacent[v][w]);
-            }
-            least = degree[v] < least ? degree[v] : least;
-        }
+        for (int32_t i = 0; i < remain; i++)
+            least = degree[left[i]] < least ? degree[left[i]] : least;
         for (int32_t i = 0; i < remain; i++) {
             const int32_t v = left[i];
             if (degree[v] > least || round[v] == now) {
@@ -92,17 +90,26 @@ static bool eliminate_nodes(pe_sparse *s, const pe_component *c)
                 return false;
             s->node[j] = v;
             s->place[v] = j;
-            s->ptr[j++] = entries;
+            s->ptr[j] = entries;
             for (int32_t w = 0; w < words; w++)
-                for (uint64_t some = s->adjacent[v][w]; some; some &= some - 1) {
-                    const int32_t u = 64 * w + __builtin_ctzll(some);
-                    s->row[entries++] = (uint16_t)u;
-                    round[u] = now;
-                    for (int32_t k = 0; k < words && least > 1; k++)
-                        s->adjacent[u][k] |= s->adjacent[v][k];
-                    s->adjacent[u][v / 64] &= ~((uint64_t)1 << v % 64);
-                    s->adjacent[u][w] &= ~(some & -some);
+                for (uint64_t some = s->adjacent[v].word[w]; some; some &= some - 1)
+                    s->row[entries++] = (uint16_t)(64 * w + __builtin_ctzll(some));
+            for (int32_t p = s->ptr[j]; p < entries; p++) {
+                const int32_t u = s->row[p];
+                node_set *near = &s->adjacent[u];
+                round[u] = now;
+                near->word[v / 64] ^= (uint64_t)1 << v % 64;
+                if (least == 1) {
+                    degree[u]--;
+                    continue;
                 }
+                near->all |= s->adjacent[v].all;
+                near->word[u / 64] ^= (uint64_t)1 << u % 64;
+                degree[u] = 0;
+                for (int32_t w = 0; w < words; w++)
+                    degree[u] += bits(near->word[w]);
+            }
+            j++;
         }
         remain = kept;
     }
@@ -180,7 +187,7 @@ PE_BODY void factorize(pe_sparse *s, pe_masks *below, pe_lanes *growth, pe_masks
     pe_lanes most = zero;
     pe_masks negative = { 0 }, risky = { 0 };
     for (int64_t p = 0; p < entries; p++)
-        s->l[p] = s->base[p] + zero;
+        s->l[p] = PE_SPLAT(s->base[p]);
     for (int64_t j = 0; j < n; j++)
         s->d[j] = s->diagonal[j] - x;
     for (int64_t j = 0; j < n; j++) {
@@ -188,7 +195,7 @@ PE_BODY void factorize(pe_sparse *s, pe_masks *below, pe_lanes *growth, pe_masks
         const pe_masks none = ((pe_masks)ABS(pivot) - (pe_masks)small) >> 63;
         const pe_lanes inverse = -1 / PE_SELECT(none, small, pivot);
         const int32_t end = s->ptr[j + 1];
-        negative += SIGN(pivot);
+        negative += (pe_masks)((pe_bits)pivot >> 63);
         if (risk && end - s->ptr[j] > 1)
             risky |= LESS(ABS(pivot), PE_SPLAT(0x1p-8));
         s->d[j] = -inverse;
@@ -207,7 +214,7 @@ PE_BODY void factorize(pe_sparse *s, pe_masks *below, pe_lanes *growth, pe_masks
             }
         }
     }
-    *below = -negative;
+    *below = negative;
     if (growth)
         *growth = most;
     if (risk)
