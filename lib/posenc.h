@@ -235,6 +235,8 @@ posenc_status posenc_finish(const posenc_table *t, void *params, posenc_error *e
 
 /* ---- 5. graphs ----------------------------------------------------------------------------------------------- */
 
+typedef struct posenc_context posenc_context; /* section 7 */
+
 /* Edges as a client lists them. Undirected: each edge in one direction or both. */
 typedef struct posenc_edges {
     int64_t num_nodes;              /* 0 .. 2^31 - 2 */
@@ -250,11 +252,15 @@ typedef struct posenc_edges {
  * in one direction or both shows. Lives in the arena it was built in; immutable. */
 typedef struct posenc_graph posenc_graph;
 posenc_status posenc_graph_build(const posenc_edges *edges, posenc_arena *a, const posenc_graph **out, posenc_error *err);
+/* The same, which polls ctx: 10^7 edges take a second. PE_CANCELLED, PE_DEADLINE as ctx says. ctx may be NULL. */
+posenc_status posenc_graph_build_watched(const posenc_edges *edges, posenc_arena *a, const posenc_graph **out,
+                                         posenc_context *ctx, posenc_error *err);
 int64_t posenc_graph_nodes(const posenc_graph *g);
 int64_t posenc_graph_edges(const posenc_graph *g); /* after joining the two listings of an undirected edge */
 int64_t posenc_graph_count(const posenc_graph *g); /* graphs in the batch; 1 without ptr */
 bool posenc_graph_batched(const posenc_graph *g);
-const char *posenc_graph_id(const posenc_graph *g); /* "sha256-<hex>" of the content */
+/* "sha256-<hex>" of the content; NULL: no memory. Made when first asked for: it reads every edge. */
+const char *posenc_graph_id(const posenc_graph *g);
 
 /* ---- 6. encodings -------------------------------------------------------------------------------------------- */
 
@@ -280,7 +286,6 @@ typedef enum posenc_input { PE_NO_INPUT, PE_GRAPH } posenc_input;
 
 typedef struct posenc_request posenc_request;
 typedef struct posenc_result posenc_result;
-typedef struct posenc_context posenc_context;
 typedef struct posenc_origin posenc_origin;
 typedef struct posenc_selection posenc_selection;
 typedef struct posenc_document posenc_document;
@@ -347,6 +352,7 @@ struct posenc_request {
     posenc_common common;
     const posenc_graph *graph; /* input PE_GRAPH */
     posenc_request *of;        /* of reports: the request whose table is looked at; NULL: the table is a parameter */
+    posenc_context *ctx;       /* borrowed: polled while the graph is built and named, before computing; NULL: none */
     /* filled in by posenc_resolve; the last three not by posenc_request_check: */
     posenc_result shape; /* tensors with data NULL */
     posenc_cost cost;

@@ -56,10 +56,13 @@ static posenc_status analyze(posenc_request *r, const char *query, const posenc_
 {
     posenc_status st;
     posenc_request_parse(r, query ? query : "", err);
+    r->ctx = ctx;
+    if (r->of)
+        r->of->ctx = ctx;
     if (edges && r->of->encoding->input != PE_GRAPH)
         return posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", "graph", "given", "no graph: %s takes none",
                            r->of->encoding->name);
-    if (edges && (st = posenc_graph_build(edges, r->arena, &r->of->graph, err)))
+    if (edges && (st = posenc_graph_build_watched(edges, r->arena, &r->of->graph, ctx, err)))
         return st;
     if ((st = posenc_resolve(r, err)))
         return st;

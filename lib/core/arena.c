@@ -1,5 +1,5 @@
 /* arena.c - blocks that double, freed together. */
-#include "posenc.h"
+#include "core/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ void posenc_arena_free(posenc_arena *a)
     free(a);
 }
 
-void *posenc_alloc(posenc_arena *a, size_t size)
+void *pe_alloc_plain(posenc_arena *a, size_t size)
 {
     if (size > SIZE_MAX / 4)
         return NULL;
@@ -67,7 +67,13 @@ void *posenc_alloc(posenc_arena *a, size_t size)
         return NULL;
     void *p = (char *)b + b->used;
     b->used += size;
-    return memset(p, 0, size);
+    return p;
+}
+
+void *posenc_alloc(posenc_arena *a, size_t size)
+{
+    void *p = pe_alloc_plain(a, size);
+    return p ? memset(p, 0, round_up(size)) : NULL;
 }
 
 char *posenc_strdup(posenc_arena *a, const char *s, size_t n)

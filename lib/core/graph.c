@@ -1,13 +1,19 @@
 /* graph.c - from a list of edges to the normal form, and from that to a symmetric adjacency matrix.
  *
- * Normal form in three steps: check every edge, sort by (source, target, weight), join the two listings of an
- * undirected edge. A self-loop has one direction only: each listing of it is one loop. Nothing here costs more than the
- * edges listed and the graphs of the batch: a graph of 2^31 nodes and ten edges takes memory for ten edges. */
+ * Normal form: every edge is checked, sorted by (source, target, weight), and the two listings of an undirected edge are
+ * joined. A self-loop has one direction only: each listing of it is one loop. A batch that lists its edges graph by graph is
+ * taken graph by graph, in the caches: small ones by rows of bits, others by radix; any other list as one. Nothing here
+ * costs more than the edges listed and the graphs of the batch: a graph of 2^31 nodes and ten edges takes memory for ten
+ * edges. */
 #include "core/graph.h"
 
 #include "core/digest.h"
+#include "core/lanes.h"
+#include "core/memory.h"
+#include "core/pace.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +23,14 @@
 #define MAX_GRAPHS 1000000LL
 
 static const char bad[] = "INVALID_PARAMETER";
+
+/* Loops over nodes or arcs poll after so many steps, each a few cache misses: some milliseconds. */
+enum { POLL_STEPS = 1 << 16 };
+
+static posenc_status poll_at(int64_t step, const posenc_context *ctx)
+{
+    return step % POLL_STEPS == POLL_STEPS - 1 ? posenc_poll(ctx) : PE_OK;
+}
 
 static posenc_status no_memory(posenc_error *err)
 {
@@ -70,24 +84,29 @@ static posenc_status check_ptr(const posenc_edges *e, posenc_error *err)
     if (e->ptr[0])
         fault(err, &faults, "graph.ptr[0]", posenc_text("%lld", (long long)e->ptr[0]).s, "0");
     for (int64_t g = 1; g <= e->ngraphs && faults < PE_MAX_FAULTS; g++) {
+        if (e->ptr[g] >= e->ptr[g - 1] && (g < e->ngraphs || e->ptr[g] == e->num_nodes))
+            continue;
         snprintf(field, sizeof field, "graph.ptr[%lld]", (long long)g);
         if (e->ptr[g] < e->ptr[g - 1])
             fault(err, &faults, field, posenc_text("%lld", (long long)e->ptr[g]).s,
                   posenc_text("at least %lld, the number before it", (long long)e->ptr[g - 1]).s);
-        else if (g == e->ngraphs && e->ptr[g] != e->num_nodes)
+        else
             fault(err, &faults, field, posenc_text("%lld", (long long)e->ptr[g]).s,
                   posenc_text("num_nodes = %lld", (long long)e->num_nodes).s);
     }
     return faults ? PE_INVALID : PE_OK;
 }
 
-static posenc_status check_edges(const posenc_edges *e, posenc_error *err)
+static posenc_status check_edges(const posenc_edges *e, posenc_context *ctx, posenc_error *err)
 {
+    posenc_status st;
     int faults = 0;
     int64_t n = e->num_nodes, g = 0;
     char field[64], allowed[96];
     for (int64_t i = 0; i < e->nedges && faults < PE_MAX_FAULTS; i++) {
         bool inside = true;
+        if ((st = poll_at(i, ctx)))
+            return st;
         for (int row = 0; row < 2; row++) {
             int64_t v = row ? e->target[i] : e->source[i];
             if (v >= 0 && v < n)
@@ -116,316 +135,498 @@ static posenc_status check_edges(const posenc_edges *e, posenc_error *err)
 
 /* ---- sorting ---- */
 
-/* key: first node << 32 | second node << 1 | 1 when listed as (second, first). */
+/* One run of the list: the edges of one graph of a batch, or all. Nodes are counted from `base`. */
 typedef struct arc {
-    uint64_t key;
-    double weight;
+    uint64_t key; /* first node << (bits + 1) | second node << 1 | 1 when listed as (second, first) */
     int64_t place;
 } arc;
 
-static int64_t first(const arc *a) { return (int64_t)(a->key >> 32); }
-static int64_t second(const arc *a) { return (int64_t)(a->key >> 1 & 0x7fffffff); }
+typedef struct builder {
+    const posenc_edges *e;
+    posenc_graph *g;
+    posenc_context *ctx;
+    posenc_error *err;
+    int32_t *source, *target; /* (edges) of g, which fill up, as: */
+    int64_t *listed, *arc_ptr, *conflict;
+    double *weight;
+    int64_t graph; /* arc_ptr is filled in up to here */
+    pe_pace pace;  /* of short runs */
+    int64_t base;
+    int bits;
+    arc *arc, *other; /* (room) the run at hand, and scratch */
+    int64_t room;
+} builder;
 
-static bool before(const arc *a, const arc *b)
+static int64_t first(const builder *b, const arc *a) { return (int64_t)(a->key >> (b->bits + 1)); }
+static int64_t second(const builder *b, const arc *a) { return (int64_t)(a->key >> 1 & ((UINT64_C(1) << b->bits) - 1)); }
+static double weight_of(const builder *b, const arc *a)
 {
-    if (a->key != b->key)
-        return a->key < b->key;
-    return a->weight != b->weight ? a->weight < b->weight : a->place < b->place;
+    return b->e->weight ? b->e->weight[a->place] + 0.0 : 1; /* -0 becomes 0 */
 }
 
-/* Insertion sort where short, heap sort where a list of parallel edges is long. */
-static void sort_few(arc *a, int64_t n)
+/* Stable, by the bits of the keys that differ at all. */
+static posenc_status radix(const builder *b, arc *a, arc *other, int64_t n)
 {
-    if (n <= 64) {
-        for (int64_t i = 1; i < n; i++) {
-            arc x = a[i];
-            int64_t j = i;
-            for (; j && before(&x, &a[j - 1]); j--)
-                a[j] = a[j - 1];
-            a[j] = x;
-        }
-        return;
-    }
-    for (int64_t root = n / 2, end = n; end > 1;) {
-        arc x;
-        if (root) {
-            x = a[--root];
-        } else {
-            x = a[--end];
-            a[end] = a[0];
-        }
-        int64_t i = root;
-        for (int64_t c; (c = 2 * i + 1) < end; i = c) {
-            c += c + 1 < end && before(&a[c], &a[c + 1]);
-            if (!before(&x, &a[c]))
-                break;
-            a[i] = a[c];
-        }
-        a[i] = x;
-    }
-}
-
-/* Merges ascending runs of `width`, in a or in other (n each); returns where the result is. */
-static arc *merge_runs(arc *a, arc *other, int64_t n, int64_t width)
-{
-    for (; width < n; width *= 2) {
-        for (int64_t i = 0; i < n; i += 2 * width) {
-            const int64_t middle = i + width < n ? i + width : n, end = middle + width < n ? middle + width : n;
-            for (int64_t k = i, l = i, r = middle; k < end; k++)
-                other[k] = r == end || (l < middle && !before(&a[r], &a[l])) ? a[l++] : a[r++];
-        }
-        arc *swap = a;
-        a = other;
-        other = swap;
-    }
-    return a;
-}
-
-/* Sorts by (key, weight, place): a long list by radix over the bits of the keys that differ at all, then each run of equal
- * keys. */
-static bool sort(arc *a, int64_t n)
-{
-    enum { BITS = 11, SIZE = 1 << BITS, RUN = 16, LONG = 2048 };
-    bool sorted = true;
+    enum { SHORT = 8, LONG = 11, MANY = 4096 };
+    const int bits = n < MANY ? SHORT : LONG;
+    const uint64_t mask = (UINT64_C(1) << bits) - 1;
+    arc *from = a, *to = other;
+    posenc_status st = PE_OK;
+    int64_t start[1 << LONG];
     uint64_t differ = 0;
-    for (int64_t i = 1; i < n; i++) {
-        sorted = sorted && before(&a[i - 1], &a[i]);
+    for (int64_t i = 1; i < n && !st; i++) {
         differ |= a[i].key ^ a[0].key;
+        st = poll_at(i, b->ctx);
     }
-    if (sorted)
-        return true;
-    if (n <= 2 * RUN) {
-        sort_few(a, n);
-        return true;
-    }
-    arc *other = malloc((size_t)n * sizeof *other), *from = a, *to = other;
-    if (other && n < LONG) {
-        for (int64_t i = 0; i < n; i += RUN)
-            sort_few(a + i, n - i < RUN ? n - i : RUN);
-        if (merge_runs(a, other, n, RUN) != a)
-            memcpy(a, other, (size_t)n * sizeof *a);
-        free(other);
-        return true;
-    }
-    int64_t *start = malloc(SIZE * sizeof *start);
-    if (!other || !start) {
-        free(other);
-        free(start);
-        return false;
-    }
-    for (int shift = 0; shift < 64; shift += BITS) {
-        if (!(differ >> shift & (SIZE - 1)))
+    for (int shift = 0; shift < 64 && !st; shift += bits) {
+        if (!(differ >> shift & mask))
             continue;
-        memset(start, 0, SIZE * sizeof *start);
-        for (int64_t i = 0; i < n; i++)
-            start[from[i].key >> shift & (SIZE - 1)]++;
-        for (int64_t d = 0, sum = 0; d < SIZE; d++) {
-            int64_t count = start[d];
+        memset(start, 0, sizeof *start << bits);
+        for (int64_t i = 0; i < n && !st; i++) {
+            start[from[i].key >> shift & mask]++;
+            st = poll_at(i, b->ctx);
+        }
+        for (int64_t d = 0, sum = 0; d < 1 << bits; d++) {
+            const int64_t count = start[d];
             start[d] = sum;
             sum += count;
         }
-        for (int64_t i = 0; i < n; i++)
-            to[start[from[i].key >> shift & (SIZE - 1)]++] = from[i];
+        for (int64_t i = 0; i < n && !st; i++) {
+            to[start[from[i].key >> shift & mask]++] = from[i];
+            st = poll_at(i, b->ctx);
+        }
         arc *swap = from;
         from = to;
         to = swap;
     }
-    if (from != a)
-        memcpy(a, from, (size_t)n * sizeof *a);
-    for (int64_t i = 0, j; i < n; i = j) {
-        for (j = i + 1; j < n && a[j].key == a[i].key; j++)
-            ;
-        sort_few(a + i, j - i);
+    for (int64_t i = 0; i < n && from != a && !st; i++) {
+        a[i] = from[i];
+        st = poll_at(i, b->ctx);
     }
-    free(other);
-    free(start);
-    return true;
+    return st;
 }
 
-/* A batch that lists its edges graph by graph is sorted graph by graph, within the caches. */
-static bool sort_batch(arc *a, int64_t m, const int64_t *ptr, int64_t ngraphs)
+/* Stable, by key. */
+static posenc_status sort_keys(const builder *b, arc *a, arc *other, int64_t n)
 {
-    int64_t last = 0;
-    for (int64_t i = 0; i < m && ngraphs > 1; i++) {
-        const int64_t g = graph_of(ptr, ngraphs, first(&a[i]), last);
-        if (g < last)
-            return sort(a, m);
-        last = g;
+    enum { FEW = 24 };
+    if (n > FEW)
+        return radix(b, a, other, n);
+    for (int64_t i = 1; i < n; i++) {
+        const arc x = a[i];
+        int64_t j = i;
+        for (; j && x.key < a[j - 1].key; j--)
+            a[j] = a[j - 1];
+        a[j] = x;
     }
-    bool ok = true;
-    for (int64_t i = 0, end, g = 0; i < m && ok; i = end) {
-        g = graph_of(ptr, ngraphs, first(&a[i]), g);
-        for (end = i; end < m && first(&a[end]) < ptr[g + 1]; end++)
-            ;
-        ok = sort(a + i, end - i);
+    return PE_OK;
+}
+
+/* Numbers in the order of the weights, for those that are numbers. */
+static uint64_t in_order(double weight)
+{
+    const uint64_t sign = UINT64_C(1) << 63;
+    uint64_t bits;
+    memcpy(&bits, &weight, sizeof bits);
+    return bits & sign ? ~bits : bits | sign;
+}
+
+/* Sorts the run by (key, weight, place); of equal keys and weights the places ascend already. */
+static posenc_status sort(builder *b, int64_t n)
+{
+    arc *a = b->arc;
+    posenc_status st = PE_OK;
+    bool sorted = true, ties = false;
+    for (int64_t i = 1; i < n && sorted && !st; i++) {
+        sorted = a[i - 1].key <= a[i].key;
+        st = poll_at(i, b->ctx);
     }
-    return ok;
+    if (!st && !sorted)
+        st = sort_keys(b, a, b->other, n);
+    for (int64_t i = 0, j; i < n && b->e->weight && !st; i = j) {
+        const uint64_t key = a[i].key;
+        for (j = i + 1; j < n && a[j].key == key && !st; j++)
+            st = poll_at(j, b->ctx);
+        ties = j - i > 1;
+        for (int64_t k = i; k < j && ties && !st; k++) {
+            a[k].key = in_order(weight_of(b, &a[k]));
+            st = poll_at(k, b->ctx);
+        }
+        if (ties && !st)
+            st = sort_keys(b, a + i, b->other + i, j - i);
+        for (int64_t k = i; k < j && ties && !st; k++) {
+            a[k].key = key;
+            st = poll_at(k, b->ctx);
+        }
+    }
+    return st;
 }
 
 /* ---- the normal form ---- */
 
 /* Both lists ascend. The smallest place among the arcs that have no arc of equal weight in the other list; -1: none. */
-static int64_t without_twin(const arc *f, int64_t nf, const arc *b, int64_t nb)
+static posenc_status without_twin(const builder *b, const arc *f, int64_t nf, const arc *r, int64_t nr, int64_t *place)
 {
-    int64_t place = -1, i = 0, j = 0;
-    while (i < nf || j < nb) {
+    posenc_status st = PE_OK;
+    *place = -1;
+    for (int64_t i = 0, j = 0; (i < nf || j < nr) && !st;) {
         const arc *odd;
-        if (i < nf && j < nb && f[i].weight == b[j].weight) {
+        st = poll_at(i + j, b->ctx);
+        if (i < nf && j < nr && weight_of(b, &f[i]) == weight_of(b, &r[j])) {
             i++;
             j++;
             continue;
         }
-        if (j == nb || (i < nf && f[i].weight < b[j].weight))
+        if (j == nr || (i < nf && weight_of(b, &f[i]) < weight_of(b, &r[j])))
             odd = &f[i++];
         else
-            odd = &b[j++];
-        if (place < 0 || odd->place < place)
-            place = odd->place;
+            odd = &r[j++];
+        if (*place < 0 || odd->place < *place)
+            *place = odd->place;
     }
-    return place;
+    return st;
 }
 
-/* Joins the listings of undirected edges, in place; returns the arcs that are left. Arcs of pairs that disagree
- * are kept in both directions, which leaves the list unsorted (`*unsorted`). */
-static int64_t join_listings(arc *a, int64_t m, const int64_t *ptr, int64_t ngraphs, int64_t *conflict, bool *unsorted)
+/* Joins the listings of undirected edges, in place; *n becomes the arcs that are left. Arcs of pairs that disagree are kept
+ * in both directions, and the list is sorted again. */
+static posenc_status join_listings(builder *b, int64_t *n)
 {
-    int64_t out = 0, g = 0;
-    for (int64_t i = 0, mid, end; i < m; i = end) {
-        uint64_t pair = a[i].key >> 1;
-        for (mid = i; mid < m && a[mid].key == pair << 1; mid++)
-            ;
-        for (end = mid; end < m && a[end].key >> 1 == pair; end++)
-            ;
-        int64_t odd = mid > i && end > mid ? without_twin(a + i, mid - i, a + mid, end - mid) : -1;
-        bool both = odd >= 0;
+    arc *a = b->arc;
+    const int64_t m = *n;
+    int64_t out = 0, g = b->graph;
+    bool unsorted = false;
+    posenc_status st = PE_OK;
+    for (int64_t i = 0, mid, end; i < m && !st; i = end) {
+        const uint64_t pair = a[i].key >> 1;
+        for (mid = i; mid < m && a[mid].key == pair << 1 && !st; mid++)
+            st = poll_at(mid, b->ctx);
+        for (end = mid; end < m && a[end].key >> 1 == pair && !st; end++)
+            st = poll_at(end, b->ctx);
+        int64_t odd = -1;
+        if (mid > i && end > mid && !st)
+            st = without_twin(b, a + i, mid - i, a + mid, end - mid, &odd);
+        const bool both = odd >= 0;
         if (both) {
-            g = graph_of(ptr, ngraphs, first(&a[i]), g);
-            if (conflict[g] < 0 || odd < conflict[g])
-                conflict[g] = odd;
-            *unsorted = true;
+            g = graph_of(b->g->ptr, b->g->ngraphs, b->base + first(b, &a[i]), g);
+            if (b->conflict[g] < 0 || odd < b->conflict[g])
+                b->conflict[g] = odd;
+            unsorted = true;
         }
-        for (int64_t j = i; j < end; j++) {
-            if (j >= mid && mid > i && !both)
-                break; /* the agreeing twins */
+        const int64_t kept = mid > i && !both ? mid : end; /* without the agreeing twins */
+        for (int64_t j = i; j < kept && !st; j++) {
             arc x = a[j];
-            x.key = both && j >= mid ? (uint64_t)second(&x) << 32 | (uint64_t)first(&x) << 1 : pair << 1;
+            x.key = both && j >= mid ? (uint64_t)second(b, &x) << (b->bits + 1) | (uint64_t)first(b, &x) << 1 : pair << 1;
             a[out++] = x;
+            st = poll_at(j, b->ctx);
         }
     }
-    return out;
+    *n = out;
+    return st || !unsorted ? st : sort(b, out);
 }
 
-static posenc_status identify(posenc_graph *g, posenc_error *err)
+/* The run, sorted and joined, becomes the next arcs of the graph. */
+static posenc_status append(builder *b, int64_t n)
 {
+    posenc_graph *g = b->g;
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < n && !st; i++) {
+        const int64_t at = g->arcs++, node = b->base + first(b, &b->arc[i]);
+        b->source[at] = (int32_t)node;
+        b->target[at] = (int32_t)(b->base + second(b, &b->arc[i]));
+        b->listed[at] = b->arc[i].place;
+        if (b->weight) {
+            b->weight[at] = weight_of(b, &b->arc[i]);
+            g->weighted = g->weighted || b->weight[at] != 1;
+        }
+        while (node >= g->ptr[b->graph + 1])
+            b->arc_ptr[++b->graph] = at;
+        st = poll_at(i, b->ctx);
+    }
+    return st;
+}
+
+static posenc_status make_room(builder *b, int64_t n)
+{
+    if (n <= b->room)
+        return PE_OK;
+    free(b->arc);
+    free(b->other);
+    b->room = n;
+    b->arc = malloc((size_t)n * sizeof *b->arc);
+    b->other = malloc((size_t)n * sizeof *b->other);
+    return b->arc && b->other ? PE_OK : no_memory(b->err);
+}
+
+/* Edges begin .. end - 1, checked already, of the nodes base .. base + size - 1. */
+static posenc_status by_radix(builder *b, int64_t begin, int64_t end, int64_t base, int64_t size)
+{
+    const posenc_edges *e = b->e;
+    int64_t n = end - begin;
+    posenc_status st = make_room(b, n);
+    b->base = base;
+    b->bits = 64 - __builtin_clzll((uint64_t)size | 1);
+    for (int64_t i = 0; i < n && !st; i++) {
+        const uint64_t u = (uint64_t)(e->source[begin + i] - base), v = (uint64_t)(e->target[begin + i] - base);
+        const bool flip = !e->directed && u > v;
+        b->arc[i] = (arc){ .key = flip ? v << (b->bits + 1) | u << 1 | 1 : u << (b->bits + 1) | v << 1, .place = begin + i };
+        st = poll_at(i, b->ctx);
+    }
+    if (!st)
+        st = sort(b, n);
+    if (!st && !e->directed)
+        st = join_listings(b, &n);
+    return st ? st : append(b, n);
+}
+
+/* ---- small graphs of a batch, without weights ---- */
+
+enum { BIT_NODES = 64, BIT_ARCS = 512, OTHER_WAY = BIT_NODES * BIT_NODES };
+
+/* The edges from `begin` on that lie within graph g, at most BIT_ARCS: *count. They become arcs, if there are no parallel
+ * ones: *done. A row of bits holds the targets of a node; an arc's place among all is a count of bits before it. */
+PE_BODY void in_bits_body(builder *b, int64_t g, int64_t begin, int64_t *count, bool *done)
+{
+    const posenc_edges *e = b->e;
+    const int64_t base = b->g->ptr[g], left = e->nedges - begin, most = left < BIT_ARCS ? left : BIT_ARCS;
+    const uint64_t size = (uint64_t)(b->g->ptr[g + 1] - base);
+    const int64_t *source = e->source + begin, *target = e->target + begin;
+    const bool directed = e->directed;
+    uint64_t row[2 * BIT_NODES]; /* of arcs as they come; then of those that are listed the other way */
+    int32_t start[BIT_NODES];
+    uint16_t code[BIT_ARCS]; /* row and bit */
+    int64_t n = 0, listings = 0, arcs = 0;
+    for (uint64_t u = 0; u < size; u++)
+        row[u] = row[BIT_NODES + u] = 0;
+    for (; n < most; n++) {
+        const uint64_t u = (uint64_t)source[n] - (uint64_t)base, v = (uint64_t)target[n] - (uint64_t)base;
+        if (u >= size || v >= size)
+            break;
+        const uint64_t there = u << 6 | v, back = OTHER_WAY | v << 6 | u, c = u > v && !directed ? back : there;
+        code[n] = (uint16_t)c;
+        row[c >> 6] |= UINT64_C(1) << (c & 63);
+    }
+    *count = n;
+    uint64_t twice = 0;
+    for (uint64_t u = 0; u < size; u++) {
+        const uint64_t there = row[u], back = row[BIT_NODES + u];
+        start[u] = (int32_t)arcs;
+        row[u] = there | back;
+        twice |= there & back;
+        arcs += __builtin_popcountll(there | back);
+        listings += __builtin_popcountll(there) + __builtin_popcountll(back);
+    }
+    *done = listings == n && n < BIT_ARCS;
+    if (!*done)
+        return;
+    int32_t *to_source = b->source + b->g->arcs, *to_target = b->target + b->g->arcs;
+    int64_t *listed = b->listed + b->g->arcs;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t u = code[i] >> 6 & 63, v = code[i] & 63;
+        const int64_t at = start[u] + __builtin_popcountll(row[u] & ((UINT64_C(1) << v) - 1));
+        to_source[at] = (int32_t)base + u;
+        to_target[at] = (int32_t)base + v;
+        listed[at] = begin + i;
+    }
+    for (int64_t i = 0; i < n && twice; i++) { /* of both listings the one in the arc's direction counts */
+        const int32_t u = code[i] >> 6 & 63, v = code[i] & 63;
+        if (code[i] < OTHER_WAY)
+            listed[start[u] + __builtin_popcountll(row[u] & ((UINT64_C(1) << v) - 1))] = begin + i;
+    }
+    b->g->arcs += arcs;
+}
+
+PE_KERNEL(in_bits, in_bits_body, (builder * b, int64_t g, int64_t begin, int64_t *count, bool *done),
+          (b, g, begin, count, done))
+
+/* ---- the whole list ---- */
+
+/* Where the run of edges within graph g ends that begins at `begin`. */
+static posenc_status run_end(const builder *b, int64_t g, int64_t begin, int64_t *end)
+{
+    const posenc_edges *e = b->e;
+    const uint64_t base = (uint64_t)b->g->ptr[g], size = (uint64_t)b->g->ptr[g + 1] - base;
+    posenc_status st = PE_OK;
+    int64_t i = begin;
+    for (; i < e->nedges && !st; i++) {
+        if ((uint64_t)e->source[i] - base >= size || (uint64_t)e->target[i] - base >= size ||
+            (e->weight && !isfinite(e->weight[i])))
+            break;
+        st = poll_at(i, b->ctx);
+    }
+    *end = i;
+    return st;
+}
+
+/* Graph by graph. *grouped: all edges were taken; false, and nothing is said of it, where they do not come so, or one is
+ * faulty. */
+static posenc_status by_graphs(builder *b, bool *grouped)
+{
+    const posenc_edges *e = b->e;
+    const int64_t *ptr = b->g->ptr;
+    const pe_path path = pe_simd();
+    posenc_status st = PE_OK;
+    int64_t last = -1;
+    *grouped = false;
+    for (int64_t i = 0, end, count = 0; i < e->nedges && !st; i = end) {
+        const int64_t u = e->source[i];
+        if (u < 0 || u >= b->g->nodes)
+            return PE_OK;
+        const int64_t next = last + 1 < b->g->ngraphs ? last + 1 : last, g = graph_of(ptr, b->g->ngraphs, u, next);
+        if (g <= last)
+            return PE_OK;
+        last = g;
+        bool done = false;
+        if (!e->weight && ptr[g + 1] - ptr[g] <= BIT_NODES) {
+            while (b->graph < g)
+                b->arc_ptr[++b->graph] = b->g->arcs;
+            in_bits_paths[path](b, g, i, &count, &done);
+        }
+        end = i + count;
+        if (!done && !(st = run_end(b, g, i, &end)))
+            st = by_radix(b, i, end, ptr[g], ptr[g + 1] - ptr[g]);
+        if (!st)
+            st = pe_pace_add(&b->pace, 50 + 8 * (end - i));
+    }
+    *grouped = !st;
+    return st;
+}
+
+static posenc_status build(builder *b)
+{
+    const posenc_edges *e = b->e;
+    posenc_graph *g = b->g;
+    bool grouped;
+    posenc_status st = by_graphs(b, &grouped);
+    if (!st && !grouped && !(st = check_edges(e, b->ctx, b->err))) {
+        for (int64_t i = 0; i < g->ngraphs; i++)
+            b->conflict[i] = -1;
+        g->arcs = b->graph = 0;
+        g->weighted = false;
+        st = by_radix(b, 0, e->nedges, 0, g->nodes);
+    }
+    while (b->graph < g->ngraphs)
+        b->arc_ptr[++b->graph] = g->arcs;
+    return st;
+}
+
+posenc_status posenc_graph_build_watched(const posenc_edges *e, posenc_arena *arena, const posenc_graph **out,
+                                         posenc_context *ctx, posenc_error *err)
+{
+    posenc_status st = check_sizes(e, err);
+    if (!st && e->ptr)
+        st = check_ptr(e, err);
+    if (st)
+        return st;
+    const int64_t ngraphs = e->ptr ? e->ngraphs : 1;
+    const size_t m = (size_t)e->nedges;
+    posenc_graph *g = posenc_alloc(arena, sizeof *g);
+    int64_t *ptr = pe_alloc_plain(arena, (size_t)(ngraphs + 1) * sizeof *ptr);
+    builder b = { .e = e,
+                  .g = g,
+                  .ctx = ctx,
+                  .err = err,
+                  .source = pe_alloc_plain(arena, m * sizeof *b.source),
+                  .target = pe_alloc_plain(arena, m * sizeof *b.target),
+                  .listed = pe_alloc_plain(arena, m * sizeof *b.listed),
+                  .arc_ptr = pe_alloc_plain(arena, (size_t)(ngraphs + 1) * sizeof *b.arc_ptr),
+                  .conflict = pe_alloc_plain(arena, (size_t)ngraphs * sizeof *b.conflict),
+                  .weight = e->weight ? pe_alloc_plain(arena, m * sizeof *b.weight) : NULL,
+                  .pace = { .ctx = ctx, .left = PE_PACE_STEPS } };
+    pe_graph_name *name = posenc_alloc(arena, sizeof *name);
+    if (!g || !ptr || !b.source || !b.target || !b.listed || !b.arc_ptr || !b.conflict || (e->weight && !b.weight) || !name)
+        return no_memory(err);
+    ptr[0] = b.arc_ptr[0] = 0;
+    for (int64_t i = 0; i < ngraphs; i++) {
+        ptr[i + 1] = e->ptr ? e->ptr[i + 1] : e->num_nodes;
+        b.conflict[i] = -1;
+    }
+    *g = (posenc_graph){ .nodes = e->num_nodes,
+                         .ngraphs = ngraphs,
+                         .directed = e->directed,
+                         .batched = e->ptr != NULL,
+                         .ptr = ptr,
+                         .arc_ptr = b.arc_ptr,
+                         .source = b.source,
+                         .target = b.target,
+                         .listed = b.listed,
+                         .conflict = b.conflict,
+                         .name = name };
+    st = build(&b);
+    free(b.arc);
+    free(b.other);
+    g->weight = g->weighted ? b.weight : NULL;
+    if (!st)
+        *out = g;
+    else if (err && !err->n) /* a poll that stopped it */
+        posenc_fail(err, st, posenc_status_name(st), "request", "", "%s", posenc_status_meaning(st));
+    return st;
+}
+
+posenc_status posenc_graph_build(const posenc_edges *edges, posenc_arena *a, const posenc_graph **out, posenc_error *err)
+{
+    return posenc_graph_build_watched(edges, a, out, NULL, err);
+}
+
+/* ---- its name ---- */
+
+static posenc_status hash(pe_hasher *h, const void *data, int64_t n, size_t size, posenc_context *ctx)
+{
+    enum { CHUNK = 1 << 20 };
+    posenc_status st = PE_OK;
+    for (size_t i = 0, bytes = (size_t)n * size; i < bytes && !st; i += CHUNK) {
+        pe_hash_add(h, (const char *)data + i, bytes - i < CHUNK ? bytes - i : CHUNK);
+        st = posenc_poll(ctx);
+    }
+    return st;
+}
+
+posenc_status pe_graph_identify(const posenc_graph *g, const char **id, posenc_context *ctx, posenc_error *err)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all names, while one is copied */
+    pthread_mutex_lock(&lock);
+    const bool known = g->name->id[0] != 0;
+    pthread_mutex_unlock(&lock);
+    *id = g->name->id;
+    if (known)
+        return PE_OK;
     pe_hasher h;
     pe_digest d;
     int64_t head[] = { g->nodes, g->arcs, g->ngraphs, g->directed, g->batched, g->weighted };
     pe_hash_init(&h);
     pe_hash_add(&h, "posenc graph 1", 14);
     pe_hash_add(&h, head, sizeof head);
-    pe_hash_add(&h, g->ptr, (size_t)(g->ngraphs + 1) * sizeof *g->ptr);
-    pe_hash_add(&h, g->source, (size_t)g->arcs * sizeof *g->source);
-    pe_hash_add(&h, g->target, (size_t)g->arcs * sizeof *g->target);
-    if (g->weighted)
-        pe_hash_add(&h, g->weight, (size_t)g->arcs * sizeof *g->weight);
+    posenc_status st = hash(&h, g->ptr, g->ngraphs + 1, sizeof *g->ptr, ctx);
+    if (!st)
+        st = hash(&h, g->source, g->arcs, sizeof *g->source, ctx);
+    if (!st)
+        st = hash(&h, g->target, g->arcs, sizeof *g->target, ctx);
+    if (!st && g->weighted)
+        st = hash(&h, g->weight, g->arcs, sizeof *g->weight, ctx);
+    if (st) {
+        pe_hash_end(&h);
+        return st;
+    }
     if (!pe_hash_final(&h, &d))
         return no_memory(err);
-    memcpy(g->id, "sha256-", 7);
-    pe_hex(&d, g->id + 7);
+    char id_of[sizeof g->name->id] = "sha256-";
+    pe_hex(&d, id_of + 7);
+    pthread_mutex_lock(&lock);
+    if (!g->name->id[0])
+        memcpy(g->name->id, id_of, sizeof id_of);
+    pthread_mutex_unlock(&lock);
     return PE_OK;
 }
 
-/* Copies the sorted arcs into the arena. */
-static posenc_status publish(posenc_graph *g, const arc *a, int64_t m, posenc_arena *arena, posenc_error *err)
+const char *posenc_graph_id(const posenc_graph *g)
 {
-    int32_t *source = posenc_alloc(arena, (size_t)m * sizeof *source),
-            *target = posenc_alloc(arena, (size_t)m * sizeof *target);
-    int64_t *listed = posenc_alloc(arena, (size_t)m * sizeof *listed);
-    int64_t *arc_ptr = posenc_alloc(arena, (size_t)(g->ngraphs + 1) * sizeof *arc_ptr);
-    double *weight = NULL;
-    for (int64_t i = 0; i < m && !g->weighted; i++)
-        g->weighted = a[i].weight != 1;
-    if (g->weighted)
-        weight = posenc_alloc(arena, (size_t)m * sizeof *weight);
-    if (!source || !target || !listed || !arc_ptr || (g->weighted && !weight))
-        return no_memory(err);
-    int64_t graph = 0;
-    for (int64_t i = 0; i < m; i++) {
-        source[i] = (int32_t)first(&a[i]);
-        target[i] = (int32_t)second(&a[i]);
-        listed[i] = a[i].place;
-        if (weight)
-            weight[i] = a[i].weight;
-        while (source[i] >= g->ptr[graph + 1])
-            arc_ptr[++graph] = i;
-    }
-    while (graph < g->ngraphs)
-        arc_ptr[++graph] = m;
-    g->arcs = m;
-    g->source = source;
-    g->target = target;
-    g->weight = weight;
-    g->listed = listed;
-    g->arc_ptr = arc_ptr;
-    return identify(g, err);
-}
-
-posenc_status posenc_graph_build(const posenc_edges *e, posenc_arena *arena, const posenc_graph **out, posenc_error *err)
-{
-    posenc_status st = check_sizes(e, err);
-    if (!st && e->ptr)
-        st = check_ptr(e, err);
-    if (!st)
-        st = check_edges(e, err);
-    if (st)
-        return st;
-
-    posenc_graph *g = posenc_alloc(arena, sizeof *g);
-    int64_t ngraphs = e->ptr ? e->ngraphs : 1, m = e->nedges;
-    int64_t *ptr = posenc_alloc(arena, (size_t)(ngraphs + 1) * sizeof *ptr);
-    int64_t *conflict = posenc_alloc(arena, (size_t)ngraphs * sizeof *conflict);
-    arc *a = malloc((size_t)(m ? m : 1) * sizeof *a);
-    if (!g || !ptr || !conflict || !a) {
-        free(a);
-        return no_memory(err);
-    }
-    if (e->ptr)
-        memcpy(ptr, e->ptr, (size_t)(ngraphs + 1) * sizeof *ptr);
-    else
-        ptr[1] = e->num_nodes;
-    for (int64_t i = 0; i < ngraphs; i++)
-        conflict[i] = -1;
-    *g = (posenc_graph){ .nodes = e->num_nodes,
-                         .ngraphs = ngraphs,
-                         .directed = e->directed,
-                         .batched = e->ptr != NULL,
-                         .ptr = ptr,
-                         .conflict = conflict };
-
-    for (int64_t i = 0; i < m; i++) {
-        uint64_t u = (uint64_t)e->source[i], v = (uint64_t)e->target[i];
-        bool flip = !e->directed && u > v;
-        a[i].key = flip ? v << 32 | u << 1 | 1 : u << 32 | v << 1;
-        a[i].weight = e->weight ? e->weight[i] + 0.0 : 1; /* -0 becomes 0 */
-        a[i].place = i;
-    }
-    bool ok = sort_batch(a, m, ptr, ngraphs), unsorted = false;
-    if (ok && !e->directed) {
-        m = join_listings(a, m, ptr, ngraphs, conflict, &unsorted);
-        ok = !unsorted || sort_batch(a, m, ptr, ngraphs);
-    }
-    st = ok ? publish(g, a, m, arena, err) : no_memory(err);
-    free(a);
-    if (!st)
-        *out = g;
-    return st;
+    const char *id;
+    return pe_graph_identify(g, &id, NULL, NULL) ? NULL : id;
 }
 
 int64_t posenc_graph_nodes(const posenc_graph *g) { return g->nodes; }
 int64_t posenc_graph_edges(const posenc_graph *g) { return g->arcs; }
 int64_t posenc_graph_count(const posenc_graph *g) { return g->ngraphs; }
 bool posenc_graph_batched(const posenc_graph *g) { return g->batched; }
-const char *posenc_graph_id(const posenc_graph *g) { return g->id; }
 
 const posenc_edges *posenc_example_edges(void)
 {
@@ -435,14 +636,6 @@ const posenc_edges *posenc_example_edges(void)
 }
 
 /* ---- the adjacency matrix ---- */
-
-/* Every loop over nodes or arcs polls after so many steps, each a few cache misses: some milliseconds. */
-enum { POLL_STEPS = 1 << 16 };
-
-static posenc_status poll_at(int64_t step, const posenc_context *ctx)
-{
-    return step % POLL_STEPS == POLL_STEPS - 1 ? posenc_poll(ctx) : PE_OK;
-}
 
 const char *const pe_symmetrize_words[] = { "error", "max", "sum", "mean", NULL };
 const char *const pe_on_directed_words[] = { "symmetrize", "error", NULL };
@@ -655,62 +848,61 @@ posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *er
     return st;
 }
 
-/* What most graphs of a batch are: few nodes, undirected, without weights, loops or parallel edges. Both passes over the
- * sorted arcs fill each row in ascending order: first the smaller neighbours, then the larger ones. */
-static posenc_status build_plain(const posenc_graph *graph, int64_t g, pe_csr *c, bool *plain, posenc_error *err)
+/* What most graphs are: undirected, without weights, loops or parallel edges. Both passes over the sorted arcs fill each row
+ * in ascending order: first the smaller neighbours, then the larger ones. */
+static posenc_status build_plain(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *c, bool *plain,
+                                 posenc_context *ctx, posenc_error *err)
 {
-    enum { NODES = 4096, ARCS = 16384 };
     const int64_t begin = graph->arc_ptr[g], m = graph->arc_ptr[g + 1] - begin, n = graph->ptr[g + 1] - graph->ptr[g];
     const int32_t *source = graph->source + begin, *target = graph->target + begin, base = (int32_t)graph->ptr[g];
+    posenc_status st = PE_OK;
     *plain = false;
-    if (graph->directed || graph->weight || graph->conflict[g] >= 0 || n > NODES || m > ARCS)
+    if (graph->directed || graph->weight || graph->conflict[g] >= 0)
         return PE_OK;
-    for (int64_t i = 0; i < m; i++)
+    for (int64_t i = 0; i < m && !st; i++) {
         if (source[i] == target[i] || (i && source[i] == source[i - 1] && target[i] == target[i - 1]))
             return PE_OK;
+        st = poll_at(i, ctx);
+    }
+    if (st)
+        return st;
     *plain = true;
-    *c = (pe_csr){ .n = n, .arcs = 2 * m };
-    int64_t *ptr = c->memory = malloc((size_t)(n + 2) * (sizeof *ptr + sizeof(double)) +
-                                      (size_t)(2 * m + 2 * n) * sizeof(int32_t));
+    pe_csr made = { .n = n, .arcs = 2 * m };
+    int64_t *ptr = made.memory = malloc((size_t)(n + 2) * (sizeof *ptr + sizeof(double)) +
+                                        (size_t)(2 * m) * sizeof(int32_t));
     if (!ptr)
         return no_memory(err);
-    double *degree = (double *)(ptr + n + 2);
-    int32_t *col = (int32_t *)(degree + n + 2), *component = col + 2 * m, *queue = component + n;
-    c->ptr = ptr;
-    c->degree = degree;
-    c->col = col;
-    c->component = component;
-    memset(ptr, 0, (size_t)(n + 2) * sizeof *ptr);
-    for (int64_t i = 0; i < m; i++) { /* ptr[v + 2]: degrees; then ptr[v + 1]: the next free place of v */
+    double *degree = made.degree = (double *)(ptr + n + 2);
+    int32_t *col = made.col = (int32_t *)(degree + n + 2);
+    made.ptr = ptr;
+    for (int64_t v = 0; v < n + 2 && !st; v++) {
+        ptr[v] = 0;
+        st = poll_at(v, ctx);
+    }
+    for (int64_t i = 0; i < m && !st; i++) { /* ptr[v + 2]: degrees; then ptr[v + 1]: the next free place of v */
         ptr[source[i] - base + 2]++;
         ptr[target[i] - base + 2]++;
+        st = poll_at(i, ctx);
     }
-    for (int64_t v = 0; v < n; v++) {
+    for (int64_t v = 0; v < n && !st; v++) {
         degree[v] = (double)ptr[v + 2];
         ptr[v + 2] += ptr[v + 1];
-        component[v] = -1;
+        st = poll_at(v, ctx);
     }
-    for (int64_t i = 0; i < m; i++)
+    for (int64_t i = 0; i < m && !st; i++) {
         col[ptr[target[i] - base + 1]++] = source[i] - base;
-    for (int64_t i = 0; i < m; i++)
-        col[ptr[source[i] - base + 1]++] = target[i] - base;
-    for (int32_t root = 0; root < n; root++) {
-        int64_t head = 0, tail = 0;
-        if (component[root] >= 0)
-            continue;
-        const int32_t id = (int32_t)c->ncomponents++;
-        queue[tail++] = root;
-        component[root] = id;
-        while (head < tail) {
-            const int32_t u = queue[head++];
-            for (int64_t a = ptr[u]; a < ptr[u + 1]; a++)
-                if (component[col[a]] < 0) {
-                    component[col[a]] = id;
-                    queue[tail++] = col[a];
-                }
-        }
+        st = poll_at(i, ctx);
     }
-    return PE_OK;
+    for (int64_t i = 0; i < m && !st; i++) {
+        col[ptr[source[i] - base + 1]++] = target[i] - base;
+        st = poll_at(i, ctx);
+    }
+    if (!st && !o->no_components)
+        st = pe_csr_components(&made, ctx, err);
+    if (st)
+        pe_csr_fini(&made);
+    *c = made;
+    return st;
 }
 
 posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_context *ctx,
@@ -720,7 +912,7 @@ posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_op
     entries e = { 0 };
     pe_csr c = { 0 };
     bool plain;
-    if ((st = build_plain(graph, g, out, &plain, err)) || plain)
+    if ((st = build_plain(graph, g, o, out, &plain, ctx, err)) || plain)
         return st;
     if ((st = check_options(graph, g, o, ctx, err)))
         goto done;
@@ -728,7 +920,7 @@ posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_op
         goto done;
     if ((st = fill(graph, o, &e, &c, ctx, err)))
         goto done;
-    if (!(graph->directed && o->directed) && (st = pe_csr_components(&c, ctx, err)))
+    if (!(graph->directed && o->directed) && !o->no_components && (st = pe_csr_components(&c, ctx, err)))
         goto done;
     *out = c;
     c = (pe_csr){ 0 };
@@ -787,8 +979,8 @@ void pe_csr_fini(pe_csr *c)
         free(c->col);
         free(c->weight);
         free(c->degree);
-        free(c->component);
     }
+    free(c->component);
     free(c->memory);
     *c = (pe_csr){ 0 };
 }

@@ -19,8 +19,16 @@ struct posenc_graph {
     const double *weight;             /* (arcs), NULL when not weighted */
     const int64_t *listed;            /* (arcs) place in the client's list, for errors */
     const int64_t *conflict;          /* (ngraphs) -1: both listings agree; otherwise a place in the client's list */
-    char id[72];                      /* "sha256-" and 64 hex digits */
+    struct pe_graph_name *name;
 };
+
+/* What posenc_graph_id says, made when it is first asked for: pe_graph_identify alone reads or writes it. */
+typedef struct pe_graph_name {
+    char id[72]; /* "sha256-" and 64 hex digits; "": not known yet */
+} pe_graph_name;
+
+/* *id: a hash of the content, which lives as long as the graph. Any thread. Polls ctx (NULL: none). BUSY: no memory. */
+posenc_status pe_graph_identify(const posenc_graph *g, const char **id, posenc_context *ctx, posenc_error *err);
 
 enum { PE_SYMMETRIZE_ERROR, PE_SYMMETRIZE_MAX, PE_SYMMETRIZE_SUM, PE_SYMMETRIZE_MEAN };
 enum { PE_DIRECTED_SYMMETRIZE, PE_DIRECTED_ERROR };
@@ -34,6 +42,7 @@ typedef struct pe_csr_options {
     int symmetrize, on_directed, self_loops, duplicate_edges;
     bool allow_negative;
     bool only_positive; /* the encoding has no row allow_negative, so that faults do not speak of it */
+    bool no_components; /* they are not asked for: not numbered */
     bool directed;      /* a directed graph keeps its arcs: row u holds the targets of u; on_directed is not looked at */
 } pe_csr_options;
 
@@ -49,7 +58,7 @@ typedef struct pe_csr {
     int64_t ncomponents;
     int32_t
         *component; /* (n) 0 .. ncomponents - 1, numbered by smallest node; NULL and 0 where the matrix is not symmetric */
-    void *memory;   /* of all these in one, where it is small */
+    void *memory;   /* of all these but component in one, where the graph is plain */
 } pe_csr;
 
 /* Builds graph g of the batch. INVALID (naming the edge in the client's list) for a conflict, duplicates, a directed graph

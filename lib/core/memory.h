@@ -2,12 +2,16 @@
 #ifndef PE_MEMORY_H
 #define PE_MEMORY_H
 
+#include "posenc.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
 /* `size` bytes aligned to 64, on huge pages where they are many: a fresh page costs more than the numbers written to it.
  * Freed by free(). NULL: no memory. Any thread. */
 void *pe_result_memory(size_t size);
+/* posenc_alloc without zeros: for what is written as a whole, and too large to be cleared between two polls. */
+void *pe_alloc_plain(posenc_arena *a, size_t size);
 
 /* Whether `size` bytes at `to` are better written around the cache: more than it holds, on an x86-64, in memory that was
  * touched before. A store into the cache first reads the line. But the first touch of a page has the kernel clear it, which

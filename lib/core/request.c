@@ -239,9 +239,13 @@ static posenc_status describe(posenc_request *r, posenc_error *err)
     put(&json, "{");
     put_json(&json, &e->table, r->params, &made);
     put(&json, "%s\"dtype\":\"%s\"", json.n > 1 ? "," : "", real_dtypes[r->common.dtype]);
-    if (r->graph) {
-        put(&key, " graph=%s", posenc_graph_id(r->graph));
-        put(&json, ",\"graph\":\"%s\"", posenc_graph_id(r->graph));
+    const char *graph = NULL;
+    posenc_status st = r->graph ? pe_graph_identify(r->graph, &graph, r->ctx, err) : PE_OK;
+    if (st)
+        return st;
+    if (graph) {
+        put(&key, " graph=%s", graph);
+        put(&json, ",\"graph\":\"%s\"", graph);
     }
     if (r->of) {
         put(&key, " of=%s", r->of->key);
@@ -292,12 +296,22 @@ posenc_status posenc_request_check(posenc_request *r, posenc_error *err)
     return PE_OK;
 }
 
+/* A stop reported by a poll deep inside has no fault yet. */
+static posenc_status tell_stop(posenc_status st, posenc_error *err)
+{
+    if (st && err && !err->n)
+        posenc_fail(err, st, posenc_status_name(st), "request", "", "%s", posenc_status_meaning(st));
+    return st;
+}
+
 posenc_status posenc_resolve(posenc_request *r, posenc_error *err)
 {
     posenc_status st = posenc_request_check(r, err);
     if (!st && r->of)
         st = describe(r->of, err);
-    return st ? st : describe(r, err);
+    if (!st)
+        st = describe(r, err);
+    return tell_stop(st, err);
 }
 
 posenc_status posenc_poll(const posenc_context *ctx) { return ctx && ctx->stop ? ctx->stop(ctx->user) : PE_OK; }
@@ -313,9 +327,7 @@ posenc_status posenc_compute(const posenc_request *r, posenc_result *out, posenc
                            "at most %llu bytes of scratch memory for one request", (unsigned long long)ctx->memory_limit);
     /* nothing to fill: no loop need care that one axis may be 2^40 long where another is 0 */
     st = r->size ? r->encoding->compute(r, out, ctx, err) : PE_OK;
-    if (st && err && !err->n) /* a stop reported by a poll deep inside has no fault yet */
-        posenc_fail(err, st, posenc_status_name(st), "request", "", "%s", posenc_status_meaning(st));
-    return st;
+    return tell_stop(st, err);
 }
 
 /* ---- one call ---- */
@@ -340,7 +352,8 @@ posenc_status posenc_encode(const char *encoding, const char *query, const posen
         st = posenc_fail(err, PE_INVALID, "UNKNOWN_PARAMETER", "graph", "given", "no graph: %s takes none", encoding);
         goto fail;
     }
-    if (edges && (st = posenc_graph_build(edges, a->arena, &r->graph, err)))
+    r->ctx = ctx;
+    if (edges && (st = posenc_graph_build_watched(edges, a->arena, &r->graph, ctx, err)))
         goto fail;
     if ((st = posenc_resolve(r, err)))
         goto fail;

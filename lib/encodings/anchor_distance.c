@@ -373,14 +373,19 @@ static posenc_status choose(work *w, int64_t s, const int32_t **set, int64_t *si
 
 /* ---- one graph ---- */
 
+static posenc_status too_large(const work *w, double d, posenc_error *err)
+{
+    return pe_invalid(err, "dtype", posenc_text("%s", posenc_dtype_name(w->o->encoding->dtype)),
+                      "a type that holds the length %.3g; or max_dist, or transform=inverse", d);
+}
+
 /* Told of distance d to a set whose nearest node is `owner`. */
 static posenc_status write_one(const work *w, int64_t at, double told, double d, int32_t owner, posenc_error *err)
 {
     posenc_tensor *t = w->o->encoding;
     const bool dropped = w->p->tell.capped && w->p->tell.drop_beyond && d > w->p->tell.max_dist;
     if (told > pe_distance_largest(t->dtype))
-        return pe_invalid(err, "dtype", posenc_text("%s", posenc_dtype_name(t->dtype)),
-                          "a type that holds the length %.3g; or max_dist, or transform=inverse", d);
+        return too_large(w, d, err);
     ((int64_t *)w->o->argmax->data)[at] = d < 0 || dropped ? -1 : owner;
     posenc_convert(t->dtype, (char *)t->data + (size_t)at * posenc_dtype_size(t->dtype), &told, 1);
     return PE_OK;
@@ -404,37 +409,82 @@ static posenc_status write_column(const work *w, int64_t s, const pe_spread *fro
 
 /* ---- sets of one node, in steps ---- */
 
-enum { QUEUES = 8, STEPS_TOLD = 64 }; /* sources of one task; distances whose telling is kept */
-
 typedef struct singles {
     const work *w;
     const int32_t *seed; /* (sets) */
-    bool abreast;
-    int64_t each; /* sources of one task */
+    int64_t first, each; /* sources of the first task, of one task */
+    bool narrow;         /* searches go one after another */
 } singles;
+
+/* What is told of -1 .. most steps, elements in *table. */
+static posenc_status tell_steps(const work *w, int64_t most, void **table, pe_pace *pace, posenc_error *err)
+{
+    enum { SOME = 1024 };
+    const posenc_dtype t = w->o->encoding->dtype;
+    const size_t size = posenc_dtype_size(t);
+    posenc_status st = PE_OK;
+    free(*table);
+    if (!(*table = malloc((size_t)(most + 2) * size)))
+        return pe_no_memory("memory", err);
+    for (int64_t d = -1; d <= most && !st; d += SOME) {
+        double told[SOME];
+        const int64_t some = most + 1 - d < SOME ? most + 1 - d : SOME;
+        for (int64_t i = 0; i < some; i++) {
+            told[i] = pe_tell(&w->p->tell, (double)(d + i));
+            if (told[i] > pe_distance_largest(t))
+                return too_large(w, (double)(d + i), err);
+        }
+        posenc_convert(t, (char *)*table + (size_t)(d + 1) * size, told, (size_t)some);
+        st = pe_pace_add(pace, 8 * some);
+    }
+    return st;
+}
+
+static posenc_status write_owners(const singles *all, const pe_wave *wave, int64_t first, int64_t count, pe_pace *pace)
+{
+    const work *w = all->w;
+    const pe_telling *tell = &w->p->tell;
+    const int64_t far = tell->capped && tell->drop_beyond && tell->max_dist < INT32_MAX ? (int64_t)tell->max_dist
+                                                                                        : INT32_MAX;
+    posenc_status st = PE_OK;
+    for (int64_t v = 0; v < w->j->n && !st; v++) {
+        int64_t *to = (int64_t *)w->o->argmax->data + (w->j->first + v) * w->o->columns + first;
+        for (int64_t k = 0; k < count; k++) {
+            const int32_t d = pe_wave_steps(wave, k, v);
+            to[k] = d < 0 || d > far ? -1 : all->seed[first + k];
+        }
+        st = pe_pace_add(pace, 40 + 8 * count);
+    }
+    return st;
+}
 
 static posenc_status one_block(void *arg, int64_t i, posenc_error *err)
 {
-    const singles *all = arg;
+    singles *all = arg;
     const work *w = all->w;
-    const int64_t first = i * all->each, left = w->sets - first, count = left < all->each ? left : all->each;
+    const posenc_tensor *t = w->o->encoding;
+    const size_t size = posenc_dtype_size(t->dtype);
+    const int64_t begin = all->first + i * all->each, end = begin + all->each < w->sets ? begin + all->each : w->sets;
     pe_pace pace = { .ctx = w->j->ctx, .left = PE_PACE_STEPS };
-    pe_wave wave = { 0 };
-    double told[STEPS_TOLD];
-    for (int d = 0; d < STEPS_TOLD; d++)
-        told[d] = pe_tell(&w->p->tell, d);
-    posenc_status st = pe_wave_init(&wave, &w->csr_to, (int)count, all->abreast, err);
-    if (!st)
-        st = pe_wave_run(&wave, all->seed + first, (int)count, &pace);
-    for (int64_t v = 0; v < w->j->n && !st; v++) {
-        for (int64_t k = 0; k < count && !st; k++) {
-            const int32_t d = pe_wave_steps(&wave, k, v);
-            st = write_one(w, (w->j->first + v) * w->o->columns + first + k,
-                           d >= 0 && d < STEPS_TOLD ? told[d] : pe_tell(&w->p->tell, d), d, all->seed[first + k], err);
+    pe_wave wave;
+    void *table = NULL;
+    posenc_status st = PE_OK;
+    pe_wave_init(&wave, &w->csr_to, all->narrow);
+    for (int64_t s = begin, count; s < end && !st; s += count) {
+        count = end - s;
+        if (!(st = pe_wave_run(&wave, all->seed + s, &count, &pace, err)) &&
+            !(st = tell_steps(w, wave.deepest, &table, &pace, err)) &&
+            !(st = pe_wave_look_up(&wave, count, table, size,
+                                   (char *)t->data + (size_t)(w->j->first * w->o->columns + s) * size, w->o->columns, 1,
+                                   &pace)))
+            st = write_owners(all, &wave, s, count, &pace);
+        if (begin == 0 && i == 0 && wave.narrow) { /* the first task finds out for the others, which run after it */
+            all->narrow = true;
+            all->first = count;
+            break;
         }
-        if (!st)
-            st = pe_pace_add(&pace, 40 * count + 100);
     }
+    free(table);
     pe_wave_fini(&wave);
     return st;
 }
@@ -443,7 +493,7 @@ static posenc_status by_blocks(work *w, posenc_error *err)
 {
     posenc_status st = PE_OK;
     int32_t *seed = malloc((size_t)(w->sets + 1) * sizeof *seed);
-    singles all = { .w = w, .seed = seed };
+    singles all = { .w = w, .seed = seed, .each = PE_WAVE };
     if (!seed)
         return pe_no_memory("memory", err);
     for (int64_t s = 0; s < w->sets && !st; s++) {
@@ -452,12 +502,13 @@ static posenc_status by_blocks(work *w, posenc_error *err)
         if (!(st = choose(w, s, &set, &size)))
             seed[s] = set[0];
     }
-    if (!st)
-        st = pe_wave_abreast(&w->csr_to, seed, w->sets, &all.abreast, &w->j->pace, err);
-    all.each = all.abreast ? PE_WAVE : QUEUES;
-    if (!st)
-        st = pe_parallel(w->j->ctx, (w->sets + all.each - 1) / all.each, pe_wave_bytes(w->j->n, all.each), one_block, &all,
-                         err);
+    if (!st && w->sets)
+        st = one_block(&all, 0, err);
+    all.first = all.narrow ? all.first : PE_WAVE;
+    all.each = all.narrow ? PE_QUEUES : PE_WAVE;
+    if (!st && all.first < w->sets)
+        st = pe_parallel(w->j->ctx, (w->sets - all.first + all.each - 1) / all.each,
+                         pe_wave_bytes(w->j->n, all.narrow ? PE_QUEUES : PE_WAVE), one_block, &all, err);
     free(seed);
     return st;
 }

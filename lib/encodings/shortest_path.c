@@ -23,7 +23,6 @@
 #include "core/lanes.h"
 #include "graph/batch.h"
 #include "graph/paths.h"
-#include "graph/simple.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,17 +199,18 @@ static void cost(const posenc_request *r, posenc_cost *out)
     const shortest_path *p = r->params;
     const posenc_graph *g = r->graph;
     const bool lengths = pe_telling_lengths(&p->tell, g);
+    const int64_t roots = root_count(p);
     *out = (posenc_cost){ .ns = 500 };
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const int64_t nodes = g->ptr[i + 1] - g->ptr[i], arcs = 2 * (g->arc_ptr[i + 1] - g->arc_ptr[i]);
-        const double n = (double)nodes, m = (double)arcs, sources = root_count(p) < 0 ? n : (double)root_count(p);
+        const double n = (double)nodes, m = (double)arcs, sources = roots < 0 ? n : (double)roots;
         const double search = lengths ? 60 * n + 15 * m : 6 * n + 3 * m;
         const double paths = p->return_paths ? 6 * n + 5 * m + 3 * n * (double)p->max_predecessors : 0;
         const double edges = p->path_length ? 20 * n + 4 * m + 0.5 * n * (double)p->path_length : 0;
         out->ns += 1500 + 60 * m + 30 * n + sources * (search + paths + edges + 4 * n) + (p->path_length ? 100 * m : 0);
         const uint64_t abreast = sources < PE_WAVE ? (uint64_t)sources : PE_WAVE;
         const uint64_t scratch = (uint64_t)arcs * 60 + (uint64_t)nodes * (160 + 8 * abreast) +
-                                 pe_wave_bytes(nodes, (int64_t)abreast) + pe_spread_bytes(nodes) + (uint64_t)(sources * 4) +
+                                 pe_wave_bytes(nodes, (int64_t)sources) + pe_spread_bytes(nodes) + (uint64_t)(sources * 4) +
                                  4096 + (p->path_length ? 4 * (uint64_t)arcs + 12 * (uint64_t)nodes : 0);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
@@ -222,6 +222,7 @@ typedef struct answer {
     posenc_tensor *distances, *predecessors; /* predecessors: NULL without return_paths */
     int32_t *path_edges;                     /* NULL without path_length */
     int64_t *offsets;                        /* NULL but for a batch of whole matrices */
+    int64_t roots;                           /* -1: every node is one */
     int64_t equal;                           /* for a warning */
     uint64_t told[PE_PAIRS_NONE + 1];        /* what is told of so many steps: as many bytes as the dtype has */
     bool same[PE_PAIRS_NONE + 1];            /* it is what is told where there is no path */
@@ -240,8 +241,11 @@ typedef struct work {
     pe_wave wave;
     pe_spread search;
     int64_t sources;
-    int32_t *source;               /* (sources) */
-    double *row;                   /* (64, n) distances of a block of sources */
+    int32_t *source; /* (sources) */
+    double *row;     /* (n) distances from one source; not where steps alone are told, as: */
+    void *table;     /* (told) what is told of -1, 0, 1, ... steps: elements */
+    int64_t told;
+    bool equals;                   /* the table has `unreachable` for a distance */
     int32_t *before;               /* (max_predecessors) scratch */
     int32_t *edge;                 /* (arcs) of `into` their rows of edges; with path_length, as: */
     int32_t *order, *hops, *start; /* (n + 1) nodes by ascending steps; edges of the path to them; scratch */
@@ -256,6 +260,7 @@ static void work_fini(work *w)
     pe_spread_fini(&w->search);
     free(w->source);
     free(w->row);
+    free(w->table);
     free(w->before);
     free(w->edge);
     free(w->order);
@@ -318,8 +323,8 @@ static posenc_status work_init(work *w, posenc_error *err)
     options.directed = true;
     if ((st = pe_telling_lengths_in(&w->p->tell, g, w->j->graph, &w->lengths, &w->j->pace)))
         return st;
-    w->whole = root_count(w->p) < 0;
-    w->sources = w->whole ? n : root_count(w->p);
+    w->whole = w->o->roots < 0;
+    w->sources = w->whole ? n : w->o->roots;
     w->most = pe_distance_largest(w->o->distances->dtype);
     if ((st = pe_csr_build(g, w->j->graph, &options, &w->csr, w->j->ctx, err)))
         return st;
@@ -329,10 +334,8 @@ static posenc_status work_init(work *w, posenc_error *err)
         return st;
     if (w->lengths && (st = pe_spread_init(&w->search, &w->csr, true, err)))
         return st;
-    const int64_t abreast = w->sources < PE_WAVE ? w->sources : PE_WAVE;
-    const size_t block = (size_t)(abreast * n) + 1;
     w->source = malloc((size_t)(w->sources + 1) * sizeof *w->source);
-    w->row = malloc(block * sizeof *w->row);
+    w->row = malloc((size_t)(n + 1) * sizeof *w->row);
     w->before = malloc((size_t)w->p->max_predecessors * sizeof *w->before);
     if (!w->source || !w->row || !w->before)
         return pe_no_memory("memory", err);
@@ -342,12 +345,8 @@ static posenc_status work_init(work *w, posenc_error *err)
     }
     if (!st && !w->whole)
         st = take_roots(w->p, n, w->source, &w->j->pace, err);
-    if (st || w->lengths)
-        return st;
-    bool together;
-    if ((st = pe_wave_abreast(&w->csr, w->source, w->sources, &together, &w->j->pace, err)))
-        return st;
-    return pe_wave_init(&w->wave, &w->csr, (int)abreast, together, err);
+    pe_wave_init(&w->wave, &w->csr, false);
+    return st;
 }
 
 /* The place of the pair (source s, node v) among all that are told. */
@@ -492,40 +491,87 @@ static posenc_status mirror(work *w)
     return st;
 }
 
-/* Sources first .. first + count - 1: search, predecessors, and the numbers in their places. */
-static posenc_status block(work *w, int64_t first, int count, posenc_error *err)
+/* One source, whose distances stand in w->row: predecessors, and the numbers in their places. */
+static posenc_status tell_source(work *w, int64_t s, posenc_error *err)
 {
     const int64_t n = w->j->n;
     const posenc_tensor *t = w->o->distances;
     posenc_status st = PE_OK;
-    if (!w->lengths && (st = pe_wave_run(&w->wave, w->source + first, count, &w->j->pace)))
-        return st;
-    for (int i = 0; i < count && !st; i++) {
-        double *row = w->row + i * n;
-        if (w->lengths && (st = pe_spread_run(&w->search, w->source + first + i, 1, -1, &w->j->pace, err)))
-            return st;
+    for (int64_t v = 0; v < n && w->o->predecessors && !st; v++)
+        st = list_before(w, s, v, w->row);
+    if (!st && w->o->path_edges)
+        st = list_edges(w, s, w->row);
+    if (!st)
+        st = tell(w, w->row, n, err);
+    for (int64_t v = 0; v < n && w->whole && !st; v += 4096) { /* a row of the matrix */
+        const int64_t some = n - v < 4096 ? n - v : 4096;
+        posenc_convert(t->dtype, element(t, place_of(w, s, v)), w->row + v, (size_t)some);
+        st = pe_pace_add(&w->j->pace, 2 * some);
+    }
+    for (int64_t v = 0; v < n && !w->whole && !st; v++) { /* a column of the rows of nodes */
+        posenc_convert(t->dtype, element(t, place_of(w, s, v)), w->row + v, 1);
+        st = pe_pace_add(&w->j->pace, 40 + (s ? 0 : 4 * w->sources));
+    }
+    return st;
+}
+
+/* What is told of -1 .. most steps. *fits: the dtype holds all that was not told before. */
+static posenc_status tell_table(work *w, int64_t most, bool *fits, posenc_error *err)
+{
+    enum { SOME = 1024 };
+    const posenc_tensor *t = w->o->distances;
+    const size_t size = posenc_dtype_size(t->dtype);
+    posenc_status st = PE_OK;
+    *fits = true;
+    if (most + 2 <= w->told)
+        return PE_OK;
+    const int64_t room = most + 2 < w->j->n / 2 ? 2 * (most + 2) : w->j->n + 1; /* steps are fewer than nodes */
+    void *table = realloc(w->table, (size_t)room * size);
+    if (!table)
+        return pe_no_memory("memory", err);
+    w->table = table;
+    while (w->told < most + 2 && *fits && !st) {
+        double told[SOME];
+        const int64_t some = most + 2 - w->told < SOME ? most + 2 - w->told : SOME;
+        for (int64_t i = 0; i < some; i++) {
+            const int64_t d = w->told + i - 1;
+            told[i] = pe_tell(&w->p->tell, (double)d);
+            *fits = *fits && told[i] <= w->most;
+            w->equals = w->equals || (d >= 0 && told[i] == (double)w->p->tell.unreachable &&
+                                      (!w->p->tell.capped || (double)d <= w->p->tell.max_dist));
+        }
+        posenc_convert(t->dtype, (char *)w->table + (size_t)w->told * size, told, (size_t)some);
+        w->told += some;
+        st = pe_pace_add(&w->j->pace, 8 * some);
+    }
+    return st;
+}
+
+/* *count sources from `first` on, one or more, which becomes how many were done. */
+static posenc_status block(work *w, int64_t first, int64_t *count, posenc_error *err)
+{
+    const int64_t n = w->j->n;
+    const posenc_tensor *t = w->o->distances;
+    bool quick = !w->o->predecessors && !w->o->path_edges && !w->lengths, fits = true;
+    posenc_status st;
+    if (w->lengths) {
+        *count = 1;
+        st = pe_spread_run(&w->search, w->source + first, 1, -1, &w->j->pace, err);
+    } else {
+        st = pe_wave_run(&w->wave, w->source + first, count, &w->j->pace, err);
+    }
+    if (!st && quick)
+        st = tell_table(w, w->wave.deepest, &fits, err);
+    if (!st && quick && fits && !w->equals)
+        return pe_wave_look_up(&w->wave, *count, w->table, posenc_dtype_size(t->dtype), element(t, place_of(w, first, 0)),
+                               w->whole ? 1 : w->sources, w->whole ? n : 1, &w->j->pace);
+    for (int64_t i = 0; i < *count && !st; i++) {
         for (int64_t v = 0; v < n && !st; v++) {
-            row[v] = w->lengths ? w->search.dist[v] : pe_wave_steps(&w->wave, i, v);
+            w->row[v] = w->lengths ? w->search.dist[v] : pe_wave_steps(&w->wave, i, v);
             st = pe_pace_add(&w->j->pace, 1);
         }
-        for (int64_t v = 0; v < n && w->o->predecessors && !st; v++)
-            st = list_before(w, first + i, v, row);
-        if (!st && w->o->path_edges)
-            st = list_edges(w, first + i, row);
         if (!st)
-            st = tell(w, row, n, err);
-        for (int64_t v = 0; v < n && w->whole && !st; v += 4096) { /* a row of the matrix */
-            const int64_t some = n - v < 4096 ? n - v : 4096;
-            posenc_convert(t->dtype, element(t, place_of(w, first + i, v)), row + v, (size_t)some);
-            st = pe_pace_add(&w->j->pace, 2 * some);
-        }
-    }
-    for (int64_t v = 0; v < n && !w->whole && !st; v++) { /* `count` columns of the rows of nodes */
-        double told[PE_WAVE];
-        for (int i = 0; i < count; i++)
-            told[i] = w->row[i * n + v];
-        posenc_convert(t->dtype, element(t, place_of(w, first, v)), told, (size_t)count);
-        st = pe_pace_add(&w->j->pace, 40 + 4 * (first ? count : w->sources));
+            st = tell_source(w, first + i, err);
     }
     return st;
 }
@@ -566,49 +612,51 @@ static void look_up(const answer *o, const uint8_t *steps, int64_t n, void *to)
     }
 }
 
-/* The same where they are steps, eight at once. What a row writes past its end the next one overwrites, as long as there
- * is room for that. */
-typedef uint8_t eight_bytes __attribute__((vector_size(8)));
-typedef uint8_t eight_uint8 __attribute__((vector_size(8)));
-typedef int16_t eight_int16 __attribute__((vector_size(16)));
-typedef int32_t eight_int32 __attribute__((vector_size(32)));
-typedef int64_t eight_int64 __attribute__((vector_size(64)));
-
-#define WIDEN(kind)                                                                                         \
-    for (int64_t u = 0, at = 0; u < n; u++, at += n)                                                        \
-        for (int64_t k = 0; k < n; k += 8) {                                                                \
-            eight_bytes x;                                                                                  \
-            memcpy(&x, steps + u * width + k, sizeof x);                                                    \
-            const eight_bytes over = (eight_bytes)(x > most) & (eight_bytes)(x != PE_PAIRS_NONE);           \
-            x = (x & ~over) | (over & beyond);                                                              \
-            eight_##kind told = __builtin_convertvector(x, eight_##kind);                                   \
-            const eight_##kind gone = (eight_##kind)(told == PE_PAIRS_NONE);                                \
-            told = (told & ~gone) | (gone & (kind##_t)none);                                                \
-            if (at + k + 8 <= n * n)                                                                        \
-                memcpy((kind##_t *)to + at + k, &told, sizeof told);                                        \
-            else                                                                                            \
-                memcpy((kind##_t *)to + at + k, &told, (size_t)(n - k < 8 ? n - k : 8) * sizeof(kind##_t)); \
-        }
+/* The same where they are steps, many at once. What a row writes past its end the next one overwrites, as long as there is
+ * room for that. */
+#define WIDEN(kind, lanes)                                                                 \
+    {                                                                                      \
+        typedef uint8_t bytes __attribute__((vector_size(lanes)));                         \
+        typedef kind##_t numbers __attribute__((vector_size(lanes * sizeof(kind##_t))));   \
+        kind##_t *row = to;                                                                \
+        for (int64_t u = 0; u < n; u++, row += n)                                          \
+            for (int64_t k = 0; k < n; k += lanes) {                                       \
+                bytes x;                                                                   \
+                memcpy(&x, steps + u * width + k, sizeof x);                               \
+                const bytes over = (bytes)(x > most) & (bytes)(x != PE_PAIRS_NONE);        \
+                x = (x & ~over) | (over & beyond);                                         \
+                numbers told = __builtin_convertvector(x, numbers);                        \
+                const numbers gone = (numbers)(told == PE_PAIRS_NONE);                     \
+                told = (told & ~gone) | (gone & (kind##_t)none);                           \
+                if (__builtin_expect((u + 1) * n + lanes <= n * n || k + lanes <= n, 1)) { \
+                    memcpy(row + k, &told, sizeof told);                                   \
+                    continue;                                                              \
+                }                                                                          \
+                kind##_t last[lanes];                                                      \
+                memcpy(last, &told, sizeof last);                                          \
+                memcpy(row + k, last, (size_t)(n - k) * sizeof last[0]);                   \
+            }                                                                              \
+    }
 
 PE_BODY void widen_steps_body(const answer *o, const uint8_t *steps, int64_t n, void *to)
 {
     const int64_t width = pe_pairs_width(n), none = o->none;
     const uint8_t most = o->most, beyond = o->beyond;
     switch (o->distances->dtype) {
-    case PE_uint8: WIDEN(uint8) break;
-    case PE_int16: WIDEN(int16) break;
-    case PE_int32: WIDEN(int32) break;
-    default: WIDEN(int64) break;
+    case PE_uint8: WIDEN(uint8, 32) break;
+    case PE_int16: WIDEN(int16, 16) break;
+    case PE_int32: WIDEN(int32, 16) break;
+    default: WIDEN(int64, 8) break;
     }
 }
 
 PE_KERNEL(widen_steps, widen_steps_body, (const answer *o, const uint8_t *steps, int64_t n, void *to), (o, steps, n, to))
 
-static posenc_status in_bytes(pe_graph_job *j, answer *o, const pe_csr *csr, void *to)
+static posenc_status in_bytes(pe_graph_job *j, answer *o, const pe_lower *lower, void *to)
 {
     const int64_t n = j->n, width = pe_pairs_width(n);
     _Alignas(64) uint8_t steps[PE_PAIRS * 128];
-    pe_pairs(csr, steps);
+    pe_pairs(lower, n, steps);
     if (o->whole)
         widen_steps_paths[pe_simd()](o, steps, n, to);
     else
@@ -620,7 +668,7 @@ static posenc_status in_bytes(pe_graph_job *j, answer *o, const pe_csr *csr, voi
 }
 
 /* A row at a time becomes float64 and then what is told. */
-static posenc_status in_words(pe_graph_job *j, answer *o, const pe_csr *csr, char *to, posenc_error *err)
+static posenc_status in_words(pe_graph_job *j, answer *o, const pe_lower *lower, char *to, posenc_error *err)
 {
     const pe_telling *tell = &((const shortest_path *)j->request->params)->tell;
     const int64_t n = j->n, width = pe_pairs_width(n);
@@ -631,7 +679,7 @@ static posenc_status in_words(pe_graph_job *j, answer *o, const pe_csr *csr, cha
         return pe_no_memory("memory", err);
     for (int64_t d = 0; d <= n; d++)
         told[d] = pe_tell(tell, d < n ? (double)d : -1);
-    posenc_status st = pe_wide_pairs(csr, steps, &j->pace);
+    posenc_status st = pe_wide_pairs(lower, n, steps, &j->pace);
     for (int64_t u = 0; u < n && !st; u++) {
         for (int64_t v = 0; v < n; v++) {
             const int64_t d = steps[u * width + v];
@@ -648,15 +696,24 @@ static posenc_status in_words(pe_graph_job *j, answer *o, const pe_csr *csr, cha
 /* The whole matrix of a small graph without weights, if it is one and all its distances are sure to fit. */
 static bool small(pe_graph_job *j, answer *o, posenc_status *st, posenc_error *err)
 {
+    const posenc_graph *g = j->request->graph;
     const shortest_path *p = j->request->params;
     const posenc_tensor *t = o->distances;
-    pe_simple plain;
-    if (j->n > PE_WIDE_PAIRS || root_count(p) >= 0 || o->predecessors || o->path_edges ||
-        (j->n > PE_PAIRS && pe_distance_largest(t->dtype) < (double)(j->n - 1)) ||
-        !pe_simple_build(j->request->graph, j->graph, PE_LOOPS_DROP, &plain))
+    const int64_t begin = g->arc_ptr[j->graph], arcs = g->arc_ptr[j->graph + 1] - begin;
+    const int32_t *source = g->source + begin, *target = g->target + begin;
+    if (j->n > PE_WIDE_PAIRS || arcs > PE_LOWER_ARCS || g->directed || g->conflict[j->graph] >= 0 || o->roots >= 0 ||
+        o->predecessors || o->path_edges || (j->n > PE_PAIRS && pe_distance_largest(t->dtype) < (double)(j->n - 1)))
         return false;
+    for (int64_t a = 0; g->weight && a < arcs; a++)
+        if (g->weight[begin + a] != 1)
+            return false;
+    for (int64_t a = 1; p->edges.duplicate_edges == PE_DUPLICATES_ERROR && a < arcs; a++)
+        if (source[a] == source[a - 1] && target[a] == target[a - 1])
+            return false;
+    pe_lower lower;
+    pe_lower_list(&lower, source, target, arcs, (int32_t)j->first, j->n);
     void *to = element(t, o->offsets ? o->offsets[j->graph] : 0);
-    *st = j->n > PE_PAIRS ? in_words(j, o, &plain.csr, to, err) : in_bytes(j, o, &plain.csr, to);
+    *st = j->n > PE_PAIRS ? in_words(j, o, &lower, to, err) : in_bytes(j, o, &lower, to);
     return true;
 }
 
@@ -670,19 +727,16 @@ static void say_progress(const work *w, int64_t done)
     ctx->progress(ctx->user, (double)done / (double)w->sources, sentence);
 }
 
-static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
+static posenc_status by_sources(pe_graph_job *j, answer *o, posenc_error *err)
 {
-    answer *o = self;
     work w = { .p = j->request->params, .o = o, .j = j };
     const int64_t equal = o->equal;
-    posenc_status st;
-    if (small(j, o, &st, err))
-        return st;
-    st = work_init(&w, err);
-    for (int64_t first = 0; first < w.sources && !st; first += PE_WAVE) {
-        const int64_t left = w.sources - first;
-        st = block(&w, first, (int)(left < PE_WAVE ? left : PE_WAVE), err);
-        say_progress(&w, first);
+    posenc_status st = work_init(&w, err);
+    for (int64_t first = 0, count; first < w.sources && j->n && !st; first += count) {
+        count = w.sources - first;
+        st = block(&w, first, &count, err);
+        if (first % PE_QUEUES == 0)
+            say_progress(&w, first);
     }
     if (!st && w.lengths && w.whole && !j->request->graph->directed)
         st = mirror(&w);
@@ -691,6 +745,12 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         o->equal = equal;
     work_fini(&w);
     return st;
+}
+
+static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
+{
+    posenc_status st;
+    return small(j, self, &st, err) ? st : by_sources(j, self, err);
 }
 
 static posenc_status spoil(pe_graph_job *j, void *self)
@@ -729,10 +789,12 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
 {
     const shortest_path *p = r->params;
     const posenc_graph *g = r->graph;
-    const bool flat = root_count(p) < 0 && g->batched;
+    const int64_t roots = root_count(p);
+    const bool flat = roots < 0 && g->batched;
     answer o = { .distances = pe_tensor(out, "distances"),
                  .predecessors = p->return_paths ? pe_tensor(out, "predecessors") : NULL,
                  .path_edges = p->path_length ? pe_tensor(out, "path_edges")->data : NULL,
+                 .roots = roots,
                  .offsets = flat ? pe_tensor(out, "offsets")->data : NULL };
     if (flat)
         pe_square_offsets(g, o.offsets);

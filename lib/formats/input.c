@@ -174,5 +174,5 @@ posenc_status pe_build_graph(posenc_request *r, posenc_edges *e, const char *fie
     else if (e->num_nodes < 0)
         return posenc_fail(err, PE_INVALID, "MISSING_PARAMETER", field, "absent",
                            "the number of nodes, isolated ones included");
-    return posenc_graph_build(e, r->arena, &r->graph, err);
+    return posenc_graph_build_watched(e, r->arena, &r->graph, r->ctx, err);
 }

@@ -91,10 +91,11 @@ static void note_fault(batch_run *b, int64_t g, const posenc_error *e)
     pthread_mutex_unlock(&b->lock);
 }
 
-static posenc_status encode_one(batch_run *b, int64_t g, void *self, int64_t *zero_edges, posenc_error *err)
+/* `local` is empty before and after: clearing it takes longer than many a graph. */
+static posenc_status encode_one(batch_run *b, int64_t g, void *self, int64_t *zero_edges, posenc_error *local,
+                                posenc_error *err)
 {
     const posenc_graph *graph = b->request->graph;
-    posenc_error local = { 0 };
     pe_graph_job j = { .request = b->request,
                        .out = b->out,
                        .ctx = graph->batched && b->ctx ? &b->quiet : b->ctx,
@@ -105,7 +106,9 @@ static posenc_status encode_one(batch_run *b, int64_t g, void *self, int64_t *ze
     posenc_status st = posenc_poll(b->ctx);
     if (st)
         return st;
-    st = b->task->encode(&j, self, graph->batched ? &local : err);
+    st = b->task->encode(&j, self, graph->batched ? local : err);
+    if (!st && local->n) /* of a way that failed before another did not */
+        *local = (posenc_error){ 0 };
     b->status[g] = st ? posenc_status_http(st) : j.partial ? posenc_status_http(PE_DEADLINE) : 0;
     if (!st && j.partial) {
         pthread_mutex_lock(&b->lock);
@@ -115,12 +118,13 @@ static posenc_status encode_one(batch_run *b, int64_t g, void *self, int64_t *ze
     if (!st)
         *zero_edges += j.zero_edges;
     if (st && graph->batched && of_the_graph(st)) {
-        note_fault(b, g, &local);
+        note_fault(b, g, local);
+        *local = (posenc_error){ 0 };
         return b->task->spoil(&j, self);
     }
-    if (st && graph->batched && local.n)
-        posenc_fail(err, st, local.fault[0].reason, local.fault[0].field, local.fault[0].value, "%s",
-                    local.fault[0].allowed);
+    if (st && graph->batched && local->n)
+        posenc_fail(err, st, local->fault[0].reason, local->fault[0].field, local->fault[0].value, "%s",
+                    local->fault[0].allowed);
     return st;
 }
 
@@ -144,8 +148,9 @@ static posenc_status encode_chunk(void *arg, int64_t i, posenc_error *err)
         return st;
     }
     int64_t zero_edges = 0;
+    posenc_error local = { 0 };
     for (int64_t g = c.begin; g < c.end && !st; g++)
-        st = encode_one(b, g, copy ? copy : t->self, &zero_edges, err);
+        st = encode_one(b, g, copy ? copy : t->self, &zero_edges, &local, err);
     pthread_mutex_lock(&b->lock);
     if (t->end)
         t->end(copy, t->self);

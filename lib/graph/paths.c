@@ -10,36 +10,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- up to 64 sources ---- */
+/* ---- many sources ---- */
 
-uint64_t pe_wave_bytes(int64_t n, int64_t most)
+enum { SOME = 32 }; /* fewer sources go one after another */
+
+/* Memory of each way is taken when it is first gone. */
+uint64_t pe_wave_bytes(int64_t n, int64_t sources)
 {
-    return (uint64_t)(n + 1) * (3 * sizeof(uint64_t) + 2 * sizeof(int32_t) + (uint64_t)most * sizeof(int32_t));
+    const int64_t queues = sources < PE_QUEUES ? sources : PE_QUEUES;
+    const uint64_t narrow = (uint64_t)(queues + 1) * sizeof(int32_t), wide = 4 * sizeof(uint64_t) + PE_WAVE;
+    return (uint64_t)(n + 1) * (sources >= SOME && wide > narrow ? wide : narrow);
 }
 
-posenc_status pe_wave_init(pe_wave *w, const pe_csr *csr, int most, bool abreast, posenc_error *err)
+void pe_wave_init(pe_wave *w, const pe_csr *csr, bool narrow) { *w = (pe_wave){ .csr = csr, .narrow = narrow }; }
+
+static void drop_abreast(pe_wave *w)
 {
-    const size_t n = (size_t)csr->n + 1;
-    *w = (pe_wave){ .csr = csr,
-                    .abreast = abreast,
-                    .most = most,
-                    .by_source = abreast ? 1 : csr->n,
-                    .by_node = abreast ? most : 1,
-                    .memory = malloc((size_t)pe_wave_bytes(csr->n, most)) };
-    if (!w->memory)
-        return pe_no_memory("memory", err);
-    w->seen = w->memory;
-    w->here = w->seen + n;
-    w->next = w->here + n;
-    w->now = (int32_t *)(w->next + n);
-    w->then = w->now + n;
-    w->steps = w->then + n;
-    return PE_OK;
+    free(w->seen);
+    w->seen = NULL;
 }
 
 void pe_wave_fini(pe_wave *w)
 {
-    free(w->memory);
+    free(w->queue);
+    drop_abreast(w);
     *w = (pe_wave){ 0 };
 }
 
@@ -73,56 +67,83 @@ static posenc_status search(const pe_csr *c, int32_t source, int32_t *steps, int
     return st;
 }
 
-posenc_status pe_wave_abreast(const pe_csr *c, const int32_t *source, int64_t count, bool *abreast, pe_pace *pace,
-                              posenc_error *err)
+static posenc_status one_by_one(pe_wave *w, const int32_t *source, int64_t count, pe_pace *pace, posenc_error *err)
 {
-    enum { FAR = 32, FEW = 4, TRIES = 8 };
-    const size_t n = (size_t)c->n + 1;
+    const size_t n = (size_t)w->csr->n + 1;
     posenc_status st = PE_OK;
-    *abreast = false;
-    if (count < FEW)
-        return st;
-    int32_t *steps = malloc(2 * n * sizeof *steps), *queue = steps + n;
-    if (!steps)
+    if (!w->queue && !(w->queue = malloc(n * (size_t)(1 + count) * sizeof *w->queue)))
         return pe_no_memory("memory", err);
-    for (int64_t i = 0, reached = 0; i < count && i < TRIES && reached < c->n / 64 && !st; i++) {
-        st = search(c, source[i], steps, queue, &reached, pace);
-        *abreast = !st && steps[queue[reached - 1]] <= FAR;
+    w->steps = w->queue + n;
+    w->deepest = 0;
+    for (int64_t i = 0, reached; i < count && !st; i++) {
+        int32_t *steps = w->steps + i * w->csr->n;
+        st = search(w->csr, source[i], steps, w->queue, &reached, pace);
+        const int32_t last = st ? 0 : steps[w->queue[reached - 1]];
+        w->deepest = last > w->deepest ? last : w->deepest;
     }
-    free(steps);
     return st;
 }
 
-/* Bits, lowest first, in a row of steps. */
-static void mark(uint64_t bits, int32_t d, int32_t *row)
+static posenc_status make_abreast(pe_wave *w, posenc_error *err)
 {
-    for (; bits; bits &= bits - 1)
-        row[__builtin_ctzll(bits)] = d;
+    const size_t n = (size_t)w->csr->n + 1;
+    if (w->seen)
+        return PE_OK;
+    if (!(w->seen = malloc(n * (4 * sizeof *w->seen + PE_WAVE))))
+        return pe_no_memory("memory", err);
+    w->here = w->seen + n;
+    w->next = w->here + n;
+    w->now = (int32_t *)(w->next + n);
+    w->then = w->now + n;
+    w->near = (uint8_t *)(w->then + n);
+    return PE_OK;
 }
 
-static posenc_status run_abreast(pe_wave *w, const int32_t *source, int count, pe_pace *pace)
+/* The nodes reached in step d: those that `next` has bits for. */
+static posenc_status arrive(pe_wave *w, int64_t count, uint8_t d, pe_pace *pace)
 {
+    posenc_status st = PE_OK;
+    for (int64_t i = 0; i < count && !st; i++) {
+        const int32_t v = w->then[i];
+        uint8_t *row = w->near + (int64_t)v * PE_WAVE;
+        w->seen[v] |= w->next[v];
+        for (uint64_t bits = w->next[v]; bits; bits &= bits - 1)
+            row[__builtin_ctzll(bits)] = d;
+        w->here[v] = w->next[v];
+        w->next[v] = 0;
+        st = pe_pace_add(pace, 32 + 2 * __builtin_popcountll(w->here[v]));
+    }
+    return st;
+}
+
+/* w->narrow: gave up, as the visits of this way cost more than those of queues. A visit here is that of two or three queues;
+ * how many sources share one is measured, once the work could matter, or after as many steps as no web has. */
+static posenc_status side_by_side(pe_wave *w, const int32_t *source, int64_t count, pe_pace *pace)
+{
+    enum { SHARE = 3, STEPS = 24, PART = 32 };
     const pe_csr *c = w->csr;
     const int64_t n = c->n;
-    int64_t nnow = 0, nthen = 0;
+    int64_t nnow = 0, nthen = 0, arcs = 0, shared = 0;
     posenc_status st = PE_OK;
     for (int64_t v = 0; v < n && !st; v++) {
         w->seen[v] = w->here[v] = w->next[v] = 0;
-        memset(w->steps + v * w->most, 0xff, (size_t)w->most * sizeof *w->steps); /* -1 */
-        st = pe_pace_add(pace, 6 + w->most);
+        memset(w->near + v * PE_WAVE, 0xff, PE_WAVE);
+        st = pe_pace_add(pace, 60);
     }
-    for (int i = 0; i < count && !st; i++) {
+    for (int64_t i = 0; i < count && !st; i++) {
         if (!w->here[source[i]])
             w->now[nnow++] = source[i];
         w->here[source[i]] |= UINT64_C(1) << i;
         w->seen[source[i]] |= UINT64_C(1) << i;
-        w->steps[(int64_t)source[i] * w->most + i] = 0;
+        w->near[(int64_t)source[i] * PE_WAVE + i] = 0;
     }
     for (int32_t d = 1; nnow && !st; d++) {
         for (int64_t i = 0; i < nnow && !st; i++) {
             const int32_t u = w->now[i];
             const uint64_t front = w->here[u];
-            w->here[u] = 0;
+            const int64_t degree = c->ptr[u + 1] - c->ptr[u];
+            arcs += degree;
+            shared += degree * __builtin_popcountll(front);
             for (int64_t a = c->ptr[u], end; a < c->ptr[u + 1] && !st; a = end) {
                 end = c->ptr[u + 1] - a < 65536 ? c->ptr[u + 1] : a + 65536;
                 for (int64_t k = a; k < end; k++) {
@@ -137,14 +158,14 @@ static posenc_status run_abreast(pe_wave *w, const int32_t *source, int count, p
             if (!st)
                 st = pe_pace_add(pace, 6);
         }
-        for (int64_t i = 0; i < nthen && !st; i++) {
-            const int32_t v = w->then[i];
-            w->seen[v] |= w->next[v];
-            mark(w->next[v], d, w->steps + (int64_t)v * w->most);
-            st = pe_pace_add(pace, 32 + 4 * count);
-            w->here[v] = w->next[v];
-            w->next[v] = 0;
+        w->narrow = shared < SHARE * arcs && (d >= STEPS || arcs > c->arcs / PART * count);
+        if (w->narrow || (nthen && d == UINT8_MAX)) {
+            w->narrow = true;
+            return st;
         }
+        if (!st)
+            st = arrive(w, nthen, (uint8_t)d, pace);
+        w->deepest = nthen ? d : d - 1;
         int32_t *swap = w->now;
         w->now = w->then;
         w->then = swap;
@@ -154,20 +175,70 @@ static posenc_status run_abreast(pe_wave *w, const int32_t *source, int count, p
     return st;
 }
 
-posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, pe_pace *pace)
+posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int64_t *count, pe_pace *pace, posenc_error *err)
 {
+    posenc_status st;
+    w->narrow = w->narrow || *count < SOME;
+    if (!w->narrow) {
+        *count = *count < PE_WAVE ? *count : PE_WAVE;
+        if ((st = make_abreast(w, err)) || (st = side_by_side(w, source, *count, pace)))
+            return st;
+    }
+    if ((w->abreast = !w->narrow))
+        return PE_OK;
+    drop_abreast(w);
+    *count = *count < PE_QUEUES ? *count : PE_QUEUES;
+    return one_by_one(w, source, *count, pace, err);
+}
+
+enum { TILE = 64 };
+
+#define LOOK_UP(type)                                                                                                \
+    static void look_up_##type(const pe_wave *w, int64_t v0, int64_t v1, int64_t count, const type *table, type *to, \
+                               int64_t by_node, int64_t by_source)                                                   \
+    {                                                                                                                \
+        const int64_t n = w->csr->n;                                                                                 \
+        if (by_node == 1)                                                                                            \
+            for (int64_t i = 0; i < count; i++)                                                                      \
+                for (int64_t v = v0; v < v1; v++)                                                                    \
+                    to[v + i * by_source] = table[pe_wave_steps(w, i, v) + 1];                                       \
+        else if (w->abreast)                                                                                         \
+            for (int64_t v = v0; v < v1; v++)                                                                        \
+                for (int64_t i = 0; i < count; i++)                                                                  \
+                    to[v * by_node + i * by_source] = table[(uint8_t)(w->near[v * PE_WAVE + i] + 1)];                \
+        else                                                                                                         \
+            for (int64_t v = v0; v < v1; v++)                                                                        \
+                for (int64_t i = 0; i < count; i++)                                                                  \
+                    to[v * by_node + i * by_source] = table[w->steps[i * n + v] + 1];                                \
+    }
+LOOK_UP(uint8_t)
+LOOK_UP(uint16_t)
+LOOK_UP(uint32_t)
+LOOK_UP(uint64_t)
+
+posenc_status pe_wave_look_up(const pe_wave *w, int64_t count, const void *table, size_t size, void *to, int64_t by_node,
+                              int64_t by_source, pe_pace *pace)
+{
+    const int64_t n = w->csr->n;
     posenc_status st = PE_OK;
-    if (w->abreast)
-        return run_abreast(w, source, count, pace);
-    for (int64_t i = 0, reached; i < count && !st; i++)
-        st = search(w->csr, source[i], w->steps + i * w->by_source, w->now, &reached, pace);
+    for (int64_t v = 0, end; v < n && !st; v = end) {
+        end = v + TILE < n ? v + TILE : n;
+        switch (size) {
+        case 1: look_up_uint8_t(w, v, end, count, table, to, by_node, by_source); break;
+        case 2: look_up_uint16_t(w, v, end, count, table, to, by_node, by_source); break;
+        case 4: look_up_uint32_t(w, v, end, count, table, to, by_node, by_source); break;
+        default: look_up_uint64_t(w, v, end, count, table, to, by_node, by_source); break;
+        }
+        st = pe_pace_add(pace, (end - v) * (60 + 4 * count));
+    }
     return st;
 }
 
 /* ---- all pairs ---- */
 
-/* Nodes come one by one. Steps from a new node lead through its neighbours that are there; if it has several, it may be on
- * the way between any two. `none` and twice `none` fit the type; width is a multiple of 32.
+/* Every node but the first ones has a neighbour of a lower number: one of them, its parent, makes a forest. Its steps take
+ * two passes, children to parents and back. Then each node's other lower neighbours come, all at once: steps from it lead
+ * through them, and it may be on the way between any two. `none` and twice `none` fit the type; width is a multiple of 32.
  * to = min(to, from + by): a loop of this form becomes instructions of minima. */
 #define PAIRS(type)                                                                                   \
     PE_BODY void shorten_##type(type *restrict to, const type *restrict from, type by, int64_t width) \
@@ -178,52 +249,91 @@ posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, pe_pace 
                 to[k + i] = way < to[k + i] ? way : to[k + i];                                        \
             }                                                                                         \
     }                                                                                                 \
-    PE_BODY void add_node_##type(const pe_csr *c, type *steps, int64_t v, int64_t width)              \
+    PE_BODY void start_##type(type *row, int64_t v, type none, int64_t width)                         \
     {                                                                                                 \
-        type *row = steps + v * width, *column = steps + v;                                           \
-        int64_t a = c->ptr[v];                                                                        \
-        for (; a < c->ptr[v + 1] && c->col[a] < v; a++)                                               \
-            shorten_##type(row, steps + c->col[a] * width, 1, width);                                 \
-        row[v] = 0;                                                                                   \
-        if (a - c->ptr[v] > 1)                                                                        \
-            for (int64_t x = 0; x < v; x++)                                                           \
-                shorten_##type(steps + x * width, row, row[x], width);                                \
-        else                                                                                          \
-            for (int64_t x = 0; x < v; x++, column += width)                                          \
-                *column = row[x];                                                                     \
+        for (int64_t k = 0; k < width; k += 32)                                                       \
+            for (int i = 0; i < 32; i++)                                                              \
+                row[k + i] = (type)(k + i) == (type)v ? 0 : none;                                     \
+    }                                                                                                 \
+    PE_BODY void forest_##type(const pe_lower *l, type *steps, type none, int64_t n, int64_t width)   \
+    {                                                                                                 \
+        for (int64_t v = 0; v < n; v++)                                                               \
+            start_##type(steps + v * width, v, none, width);                                          \
+        for (int64_t v = n - 1; v > 0; v--)                                                           \
+            if (l->last[v] >= 0)                                                                      \
+                shorten_##type(steps + l->node[l->last[v]] * width, steps + v * width, 1, width);     \
+        for (int64_t v = 1; v < n; v++)                                                               \
+            if (l->last[v] >= 0)                                                                      \
+                shorten_##type(steps + v * width, steps + l->node[l->last[v]] * width, 1, width);     \
+    }                                                                                                 \
+    PE_BODY void others_##type(const pe_lower *l, type *steps, int64_t v, int64_t n, int64_t width)   \
+    {                                                                                                 \
+        type *row = steps + v * width;                                                                \
+        if (l->last[v] < 0 || l->before[l->last[v]] < 0)                                              \
+            return;                                                                                   \
+        for (int i = l->before[l->last[v]]; i >= 0; i = l->before[i])                                 \
+            shorten_##type(row, steps + l->node[i] * width, 1, width);                                \
+        for (int64_t x = 0; x < v; x++)                                                               \
+            shorten_##type(steps + x * width, row, row[x], width);                                    \
+        for (int64_t x = v + 1; x < n; x++)                                                           \
+            shorten_##type(steps + x * width, row, row[x], width);                                    \
     }
 PAIRS(uint8_t)
 PAIRS(uint16_t)
 
-PE_BODY void pairs_body(const pe_csr *c, uint8_t *steps)
+void pe_lower_list(pe_lower *l, const int32_t *source, const int32_t *target, int64_t arcs, int32_t base, int64_t n)
 {
-    const int64_t width = pe_pairs_width(c->n);
-    memset(steps, PE_PAIRS_NONE, (size_t)(c->n * width));
-    for (int64_t v = 0; v < c->n && width == 32; v++) /* most molecules have one of two known widths */
-        add_node_uint8_t(c, steps, v, 32);
-    for (int64_t v = 0; v < c->n && width == 64; v++)
-        add_node_uint8_t(c, steps, v, 64);
-    for (int64_t v = 0; v < c->n && width > 64; v++)
-        add_node_uint8_t(c, steps, v, width);
+    for (int64_t v = 0; v < n; v++)
+        l->last[v] = -1;
+    for (int64_t i = 0; i < arcs; i++) {
+        const int32_t u = source[i] - base, v = target[i] - base;
+        if (u == v)
+            continue;
+        l->node[i] = (int16_t)u;
+        l->before[i] = l->last[v];
+        l->last[v] = (int16_t)i;
+    }
 }
 
-PE_BODY void wide_body(const pe_csr *c, uint16_t *steps, int64_t v) { add_node_uint16_t(c, steps, v, pe_pairs_width(c->n)); }
+PE_BODY void pairs_in(const pe_lower *l, int64_t n, int64_t width, uint8_t *steps)
+{
+    forest_uint8_t(l, steps, PE_PAIRS_NONE, n, width);
+    for (int64_t v = 0; v < n; v++)
+        others_uint8_t(l, steps, v, n, width);
+}
 
-PE_KERNEL(pairs, pairs_body, (const pe_csr *c, uint8_t *steps), (c, steps))
-PE_KERNEL(wide, wide_body, (const pe_csr *c, uint16_t *steps, int64_t v), (c, steps, v))
+PE_BODY void pairs_body(const pe_lower *l, int64_t n, uint8_t *steps)
+{
+    const int64_t width = pe_pairs_width(n);
+    if (width == 32) /* most molecules have one of two known widths */
+        pairs_in(l, n, 32, steps);
+    else if (width == 64)
+        pairs_in(l, n, 64, steps);
+    else
+        pairs_in(l, n, width, steps);
+}
 
-void pe_pairs(const pe_csr *c, uint8_t *steps) { pairs_paths[pe_simd()](c, steps); }
+PE_BODY void wide_body(const pe_lower *l, int64_t n, int64_t v, uint16_t *steps)
+{
+    if (v)
+        others_uint16_t(l, steps, v, n, pe_pairs_width(n));
+    else
+        forest_uint16_t(l, steps, PE_WIDE_PAIRS_NONE, n, pe_pairs_width(n));
+}
 
-posenc_status pe_wide_pairs(const pe_csr *c, uint16_t *steps, pe_pace *pace)
+PE_KERNEL(pairs, pairs_body, (const pe_lower *l, int64_t n, uint8_t *steps), (l, n, steps))
+PE_KERNEL(wide, wide_body, (const pe_lower *l, int64_t n, int64_t v, uint16_t *steps), (l, n, v, steps))
+
+void pe_pairs(const pe_lower *l, int64_t n, uint8_t *steps) { pairs_paths[pe_simd()](l, n, steps); }
+
+posenc_status pe_wide_pairs(const pe_lower *l, int64_t n, uint16_t *steps, pe_pace *pace)
 {
     const pe_path path = pe_simd();
-    const int64_t width = pe_pairs_width(c->n);
+    const int64_t width = pe_pairs_width(n);
     posenc_status st = PE_OK;
-    for (int64_t i = 0; i < c->n * width; i++)
-        steps[i] = PE_WIDE_PAIRS_NONE;
-    for (int64_t v = 0; v < c->n && !st; v++) {
-        wide_paths[path](c, steps, v);
-        st = pe_pace_add(pace, v * (2 + width / 16) + 2 * width);
+    for (int64_t v = 0; v < n && !st; v++) { /* node 0, which has no lower neighbours, stands for the forest */
+        wide_paths[path](l, n, v, steps);
+        st = pe_pace_add(pace, n * (2 + width / 16));
     }
     return st;
 }
@@ -441,6 +551,7 @@ posenc_status pe_telling_check(posenc_request *r, pe_telling *t, posenc_dtype dt
 pe_csr_options pe_telling_options(const pe_telling *t, const pe_csr_options *rows)
 {
     pe_csr_options o = *rows;
+    o.no_components = true;
     if (!t->edge_weight) {
         o.allow_negative = true;
         if (o.duplicate_edges == PE_DUPLICATES_SUM) /* a sum could cancel to 0, which is no edge */

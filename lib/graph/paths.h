@@ -1,6 +1,6 @@
 /* paths.h - distances in a graph: steps by breadth-first search, lengths by Dijkstra's algorithm; and how they are told.
  *
- *     pe_wave       steps from up to 64 sources, abreast or one after another
+ *     pe_wave       steps from many sources, abreast or one after another
  *     pe_pairs      steps between all pairs of a small graph
  *     pe_spread     steps or lengths from the nearest of a set of seeds, and which seed that is
  *
@@ -13,35 +13,39 @@
 #include "core/pace.h"
 #include "core/params.h"
 
-/* ---- up to 64 sources ---- */
+/* ---- many sources ---- */
 
-enum { PE_WAVE = 64 };
+/* Sources of one run: abreast, a bit each, which pays where many reach a node in the same step, as in webs; or one after
+ * another with a queue, as in roads. */
+enum { PE_WAVE = 64, PE_QUEUES = 16 };
 
 typedef struct pe_wave {
     const pe_csr *csr;
-    bool abreast; /* a bit each; otherwise one after another */
-    int most;     /* sources of one run */
-    int32_t *steps;
-    int64_t by_source, by_node;   /* strides of steps */
-    uint64_t *seen, *here, *next; /* (n) abreast: bit i: source i has reached, reaches in this step, in the next one */
-    int32_t *now, *then;          /* (n) nodes that `here` and `next` are not 0 for; the queue */
-    void *memory;
+    bool narrow;     /* sources go one after another from now on: few reached a node together. Given, or found */
+    bool abreast;    /* how the last run went */
+    int32_t deepest; /* steps to the farthest node of the last run */
+    int32_t *steps;  /* (PE_QUEUES, n) one after another; -1: not reached */
+    uint8_t *near;   /* (n, PE_WAVE) abreast; 255: not reached */
+    int32_t *queue;
+    uint64_t *seen, *here, *next; /* (n) bit i: source i has reached, reaches in this step, in the next one */
+    int32_t *now, *then;          /* (n) nodes that `here` and `next` are not 0 for */
 } pe_wave;
 
-/* Abreast pays where many sources reach a node in the same step: where no node is far away, as in webs, not in roads. Looks
- * around from the first source that reaches much. */
-posenc_status pe_wave_abreast(const pe_csr *csr, const int32_t *source, int64_t count, bool *abreast, pe_pace *pace,
-                              posenc_error *err);
-posenc_status pe_wave_init(pe_wave *w, const pe_csr *csr, int most, bool abreast, posenc_error *err);
+void pe_wave_init(pe_wave *w, const pe_csr *csr, bool narrow);
 void pe_wave_fini(pe_wave *w);
-/* Steps from each of `count` sources (at most w->most); weights do not count. */
-posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int count, pe_pace *pace);
-/* From source i to node v, -1: not reached. */
+/* Steps from the first *count sources, which becomes how many this run took: at most PE_WAVE. Weights do not count. */
+posenc_status pe_wave_run(pe_wave *w, const int32_t *source, int64_t *count, pe_pace *pace, posenc_error *err);
+/* From source i of the run to node v, -1: not reached. */
 static inline int32_t pe_wave_steps(const pe_wave *w, int64_t i, int64_t v)
 {
-    return w->steps[i * w->by_source + v * w->by_node];
+    if (!w->abreast)
+        return w->steps[i * w->csr->n + v];
+    return w->near[v * PE_WAVE + i] == UINT8_MAX ? -1 : w->near[v * PE_WAVE + i];
 }
-uint64_t pe_wave_bytes(int64_t n, int64_t most);
+/* table[steps + 1], elements of 1, 2, 4 or 8 bytes, of `count` sources and all nodes to to[v * by_node + i * by_source]. */
+posenc_status pe_wave_look_up(const pe_wave *w, int64_t count, const void *table, size_t size, void *to, int64_t by_node,
+                              int64_t by_source, pe_pace *pace);
+uint64_t pe_wave_bytes(int64_t n, int64_t sources);
 
 /* ---- all pairs ---- */
 
@@ -49,11 +53,22 @@ enum { PE_PAIRS = 126, PE_PAIRS_NONE = 127, PE_WIDE_PAIRS = 512, PE_WIDE_PAIRS_N
 
 /* Elements from one row of steps to the next. */
 static inline int64_t pe_pairs_width(int64_t n) { return (n + 31) / 32 * 32; }
-/* Of a symmetric matrix of at most PE_PAIRS nodes. steps (n, pe_pairs_width(n)), of which n columns count: PE_PAIRS_NONE
- * where there is no path. */
-void pe_pairs(const pe_csr *c, uint8_t *steps);
+
+/* Each node's neighbours of lower numbers, in chains. */
+enum { PE_LOWER_ARCS = 2048 };
+typedef struct pe_lower {
+    int16_t last[PE_WIDE_PAIRS];                        /* (n) a node's last arc; -1: it has none */
+    int16_t node[PE_LOWER_ARCS], before[PE_LOWER_ARCS]; /* (arcs) an arc's lower end; the one before it of the same node */
+} pe_lower;
+/* Of an undirected graph of n <= PE_WIDE_PAIRS nodes from `base` on and at most PE_LOWER_ARCS arcs, source <= target. Loops
+ * are left out, parallel edges do no harm. */
+void pe_lower_list(pe_lower *l, const int32_t *source, const int32_t *target, int64_t arcs, int32_t base, int64_t n);
+
+/* Between at most PE_PAIRS nodes. steps (n, pe_pairs_width(n)), of which n columns count: PE_PAIRS_NONE where there is no
+ * path. */
+void pe_pairs(const pe_lower *l, int64_t n, uint8_t *steps);
 /* The same of at most PE_WIDE_PAIRS nodes, with PE_WIDE_PAIRS_NONE. */
-posenc_status pe_wide_pairs(const pe_csr *c, uint16_t *steps, pe_pace *pace);
+posenc_status pe_wide_pairs(const pe_lower *l, int64_t n, uint16_t *steps, pe_pace *pace);
 
 /* ---- from a set ---- */
 

@@ -96,7 +96,7 @@ def short(v):
 
 def verdict(r):
     """reached, MISSED, absent, ERROR, or "-" where no goal is set."""
-    if r["note"].startswith("error"):
+    if r["note"].startswith("error:"):
         return "ERROR"
     if "value" in r:
         return "-" if r["at_most"] is None else "reached" if r["value"] <= r["at_most"] else "MISSED"

@@ -14,6 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from measure import wanted
+
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / os.environ.get("POSENC_BUILD", "build/release") / "bench_graph"
 LIMIT = float(os.environ.get("POSENC_BENCH_LIMIT", "600"))     # [s] of wall time for one run of a peer
@@ -163,7 +165,7 @@ def rows(words=()):
     with tempfile.TemporaryDirectory() as scratch:
         folder = os.environ.get("POSENC_BENCH_GRAPHS", scratch)     # where made graphs are kept
         for name, word, k, how, target in CASES:
-            if words and not any(w in name for w in words):
+            if (words and not any(w in name for w in words)) or not wanted(f"laplacian, {name}", peers[how]):
                 continue
             row = {"goal": f"laplacian, {name}", "peer": peers[how], "ours_s": None, "peer_s": None, "ratio": None, "target": target}
             try:

@@ -134,6 +134,102 @@ START_TEST(large_lists)
 }
 END_TEST
 
+/* Small graphs without weights go by rows of bits; the same with weights of 1 by radix; out of order as one list. */
+START_TEST(ways_agree)
+{
+    enum { GRAPHS = 40, M = 6000 };
+    int64_t ptr[GRAPHS + 1] = { 0 }, s[M], t[M], s2[M], t2[M], m = 0;
+    double ones[M];
+    uint64_t x = (uint64_t)_i + 1;
+    const bool directed = _i % 2, both = _i & 2;
+    for (int g = 0; g < GRAPHS; g++) {
+        const int64_t n = g % 13 == 5 ? 0 : 1 + g * 5 % 66, edges = n ? (g % 7 ? n + n / 4 : 700) : 0;
+        ptr[g + 1] = ptr[g] + n;
+        for (int64_t i = 0; i < edges && m + 2 < M; i++) {
+            x = x * 6364136223846793005u + 1442695040888963407u;
+            s[m] = ptr[g] + (int64_t)(x >> 33) % n;
+            t[m] = ptr[g] + (_i & 4 ? i % n : (int64_t)(x >> 13) % n);
+            m++;
+            if (both && s[m - 1] != t[m - 1] && x >> 62) { /* three of four edges */
+                s[m] = t[m - 1];
+                t[m] = s[m - 1];
+                m++;
+            }
+        }
+    }
+    for (int64_t i = 0; i < m; i++) {
+        ones[i] = 1;
+        s2[i] = s[m - 1 - i];
+        t2[i] = t[m - 1 - i];
+    }
+    posenc_edges e = EDGES(ptr[GRAPHS], m, .source = s, .target = t, .directed = directed, .ptr = ptr, .ngraphs = GRAPHS);
+    const posenc_graph *a = build(e);
+    e.weight = ones;
+    const posenc_graph *b = build(e);
+    e.source = s2;
+    e.target = t2;
+    const posenc_graph *c = build(e);
+    ck_assert_str_eq(posenc_graph_id(a), posenc_graph_id(b));
+    ck_assert_str_eq(posenc_graph_id(a), posenc_graph_id(c));
+    ck_assert_int_eq(a->arcs, b->arcs);
+    for (int64_t i = 0; i < a->arcs; i++) {
+        ck_assert_int_eq(a->listed[i], b->listed[i]);
+        const int64_t k = a->listed[i];
+        ck_assert((a->source[i] == s[k] && a->target[i] == t[k]) ||
+                  (!directed && a->source[i] == t[k] && a->target[i] == s[k]));
+        ck_assert(!i || a->source[i] > a->source[i - 1] ||
+                  (a->source[i] == a->source[i - 1] && a->target[i] >= a->target[i - 1]));
+    }
+    for (int g = 0; g <= GRAPHS; g++) {
+        ck_assert_int_eq(a->arc_ptr[g], b->arc_ptr[g]);
+        ck_assert_int_eq(a->arc_ptr[g], c->arc_ptr[g]);
+        ck_assert(g == GRAPHS || a->conflict[g] == b->conflict[g]);
+    }
+}
+END_TEST
+
+typedef struct polls {
+    int count, most;
+} polls;
+
+static posenc_status counted(void *user)
+{
+    polls *p = user;
+    return ++p->count > p->most ? PE_CANCELLED : PE_OK;
+}
+
+/* Polls everywhere: stopped at some of them in turn, nothing leaks and the error says so. */
+START_TEST(building_stops_when_told)
+{
+    enum { M = 140000 };
+    int64_t *s = malloc(2 * M * sizeof *s), *t = s + M;
+    polls p = { .most = 1 << 30 };
+    posenc_context ctx = { .stop = counted, .user = &p };
+    const posenc_graph *g = NULL;
+    ck_assert(s);
+    for (int64_t i = 0; i < M; i++) {
+        s[i] = i * 7919 % 100003;
+        t[i] = i * 104729 % 100003;
+    }
+    const posenc_edges e = EDGES(100003, M, .source = s, .target = t);
+    ck_assert(!posenc_graph_build_watched(&e, arena, &g, &ctx, &err));
+    const int all = p.count;
+    ck_assert_int_gt(all, 10);
+    for (int i = 0; i < all; i += 3) {
+        p = (polls){ .most = i };
+        err = (posenc_error){ 0 };
+        ck_assert_int_eq(posenc_graph_build_watched(&e, arena, &g, &ctx, &err), PE_CANCELLED);
+        ck_assert_uint_eq(err.n, 1);
+    }
+    p = (polls){ 0 };
+    const char *id;
+    ck_assert_int_eq(pe_graph_identify(g, &id, &ctx, &err), PE_CANCELLED);
+    ck_assert(!pe_graph_identify(g, &id, NULL, &err));
+    ck_assert_str_eq(id, posenc_graph_id(g));
+    free(s);
+}
+END_TEST
+
 START_TEST(extremes)
 {
     const posenc_graph *g = build(EDGES(0, 0));
@@ -346,6 +442,8 @@ Suite *graph_suite(void)
     tcase_add_test(c, weights_and_zeros);
     tcase_add_test(c, disagreement_is_kept);
     tcase_add_test(c, large_lists);
+    tcase_add_loop_test(c, ways_agree, 0, 8);
+    tcase_add_test(c, building_stops_when_told);
     tcase_add_test(c, extremes);
     tcase_add_loop_test(c, errors_name_the_place, 0, (int)PE_LEN(faulty));
     suite_add_tcase(s, c);

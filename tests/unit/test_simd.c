@@ -56,7 +56,7 @@ static const struct {
       "\"AACAPwAAAEAAAEBAAACAQAAAoEAAAMBAAADgQAAAAEEAABBBzczMPQ==\"},"
       "\"encoding\":[1,2,3,4,5,6,7,8,9,10]",
       true },
-    { "pairs widen_steps", "shortest_path", GRAPH("17") ",\"distance_dtype\":\"uint8\"", false },
+    { "in_bits pairs widen_steps", "shortest_path", GRAPH("17") ",\"distance_dtype\":\"uint8\"", false },
     { "wide", "shortest_path", GRAPH("130"), false },
     { "reduce grid bisect iterate restore settle extent scale extract gram share", "laplacian", GRAPH("17") ",\"k\":3",
       true },

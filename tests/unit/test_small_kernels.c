@@ -7,7 +7,6 @@
 #include "paths.h"
 #include "pool.h"
 #include "simd.h"
-#include "simd.h"
 
 Suite *small_kernels_suite(void);
 
@@ -63,16 +62,18 @@ START_TEST(pairs_by_every_path)
     net *g = net_er(sizes[_i].n, sizes[_i].m, false, false, 60 + (uint64_t)_i);
     posenc_arena *arena = posenc_arena_new(1 << 24);
     const int64_t n = sizes[_i].n, width = pe_pairs_width(n);
-    pe_simple *s = malloc(sizeof *s);
+    const posenc_graph *graph = built(g, arena);
+    pe_lower *lower = malloc(sizeof *lower);
     pe_pace pace = { 0 };
     double *d = net_floyd(g, false);
     uint8_t *bytes = malloc((size_t)(n * width));
     uint16_t *words = malloc((size_t)(n * width) * sizeof *words);
-    ck_assert(s && bytes && words && pe_simple_build(built(g, arena), 0, PE_LOOPS_KEEP, s));
+    ck_assert(lower && bytes && words);
+    pe_lower_list(lower, graph->source, graph->target, graph->arcs, 0, n);
     for (pe_path path = PE_PATH_BASE; path <= simd_widest(); path++) {
         simd_choose(path);
-        pe_pairs(&s->csr, bytes);
-        ck_assert(!pe_wide_pairs(&s->csr, words, &pace));
+        pe_pairs(lower, n, bytes);
+        ck_assert(!pe_wide_pairs(lower, n, words, &pace));
         for (int64_t i = 0; i < n * n; i++) {
             const int64_t at = i / n * width + i % n;
             ck_assert(bytes[at] == (isinf(d[i]) ? PE_PAIRS_NONE : d[i]));
@@ -82,7 +83,7 @@ START_TEST(pairs_by_every_path)
     free(bytes);
     free(words);
     free(d);
-    free(s);
+    free(lower);
     posenc_arena_free(arena);
     net_free(g);
 }
@@ -160,33 +161,47 @@ END_TEST
 
 /* ---- searches ---- */
 
-static void finds_all(const net *g, bool want_abreast, const int32_t *source, int count)
+static void finds_all(const net *g, bool want_abreast, const int32_t *source, int64_t count)
 {
     posenc_arena *arena = posenc_arena_new(1 << 26);
     pe_csr c;
     pe_wave w;
     pe_pace pace = { 0 };
     posenc_error err = { 0 };
-    bool abreast;
     ck_assert(!pe_csr_build(built(g, arena), 0, &plain_options, &c, NULL, &err));
-    ck_assert(!pe_wave_abreast(&c, source, count, &abreast, &pace, &err));
-    ck_assert(abreast == want_abreast);
     int32_t *first = malloc((size_t)(c.n * count) * sizeof *first);
-    ck_assert(first);
-    for (int way = 0; way < 2; way++) {
-        ck_assert(!pe_wave_init(&w, &c, count, way, &err));
-        for (int again = 0; again < 2; again++) /* nothing is left of the run before */
-            ck_assert(!pe_wave_run(&w, source + again, count - again, &pace));
-        for (int64_t i = 0; i + 1 < count; i++)
-            for (int64_t v = 0; v < c.n; v++) {
-                if (!way)
-                    first[i * c.n + v] = pe_wave_steps(&w, i, v);
-                ck_assert_int_eq(first[i * c.n + v], pe_wave_steps(&w, i, v));
-            }
-        ck_assert_int_eq(pe_wave_steps(&w, 0, source[1]), 0);
+    uint16_t *told = malloc((size_t)(c.n * count) * sizeof *told), table[1000];
+    ck_assert(first && told);
+    for (int i = 0; i < 1000; i++)
+        table[i] = (uint16_t)(3 * i + 1);
+    for (int narrow = 1; narrow >= 0; narrow--) {
+        pe_wave_init(&w, &c, narrow);
+        int64_t some = count - 1;
+        ck_assert(!pe_wave_run(&w, source + 1, &some, &pace, &err)); /* nothing is left of the run before */
+        for (int64_t s = 0; s < count; s += some) {
+            some = count - s;
+            ck_assert(!pe_wave_run(&w, source + s, &some, &pace, &err));
+            ck_assert(w.abreast == (!narrow && want_abreast));
+            int32_t most = 0;
+            for (int64_t i = 0; i < some; i++)
+                for (int64_t v = 0; v < c.n; v++) {
+                    const int32_t d = pe_wave_steps(&w, i, v);
+                    if (narrow)
+                        first[(s + i) * c.n + v] = d;
+                    ck_assert_int_eq(first[(s + i) * c.n + v], d);
+                    most = d > most ? d : most;
+                }
+            ck_assert_int_eq(w.deepest, most);
+            ck_assert_int_eq(pe_wave_steps(&w, 0, source[s]), 0);
+            ck_assert(!pe_wave_look_up(&w, some, table, sizeof *table, told, count, 1, &pace));
+            ck_assert(told[5 * count + some - 1] == 3 * (pe_wave_steps(&w, some - 1, 5) + 1) + 1);
+            ck_assert(!pe_wave_look_up(&w, some, table, sizeof *table, told, 1, c.n, &pace));
+            ck_assert(told[(some - 1) * c.n + 5] == 3 * (pe_wave_steps(&w, some - 1, 5) + 1) + 1);
+        }
         pe_wave_fini(&w);
     }
     free(first);
+    free(told);
     pe_csr_fini(&c);
     posenc_arena_free(arena);
 }
