@@ -408,7 +408,7 @@ static posenc_status solve_sparse(round_state *r, int64_t job, pe_sparse *sparse
     int64_t want = s->want;
     if (!pe_sparse_analyse(sparse, &s->c, q->entry, scale))
         return PE_OK;
-    for (bool careful = false; want <= PE_SPARSE_WANT;) {
+    for (bool careful = false; want <= PE_SPARSE_WANT && 3 * want <= s->c.n;) { /* more: all at once */
         int64_t count = want;
         if ((st = allocate(s->c.n, want, o, err)) || (st = pe_sparse_pairs(sparse, want, careful, o->panels, pace)))
             break;
