@@ -17,7 +17,7 @@ enum {
     ENTRIES = 4096,     /* of the factor, below its diagonal */
     PRODUCTS = 1 << 15, /* of two of them in a column */
     PANELS = PE_SPARSE_WANT / PE_LANES,
-    PASSES = 8,   /* of counting, before vectors are tried */
+    PASSES = 6,   /* of counting, before vectors are tried */
     CAREFUL = 40, /* the same where that did not do */
     ROUNDS = 8    /* of iteration */
 };
@@ -324,7 +324,7 @@ PE_BODY void step(pe_sparse *s, int64_t q)
 
 /* A step of panel q, at new shifts where `anew`, and the shifts to come: the quotients as long as they lie where their
  * eigenvalues were counted, else the middle.
- *   open   out: lanes that are not done      risk   in, out: factors whose errors are to be polished away */
+ *   open   out: lanes that are not done      risk   out, where anew: factors whose errors are to be polished away */
 PE_BODY void refine_body(pe_sparse *s, int64_t q, bool anew, pe_masks *open, pe_masks *risk)
 {
     /* no shift is the eigenvalue itself: where it is one of a leading block too, its pivot is as small, and what is
@@ -526,8 +526,9 @@ posenc_status pe_sparse_pairs(pe_sparse *s, int64_t want, bool careful, double *
         draw_paths[on](s, q);
         s->rest = PE_SPLAT(1);
         bool open = true, anew = true, risky = false;
+        pe_masks risk = { 0 };
         for (int round = 0; round < ROUNDS && open && !st; round++) {
-            pe_masks left, risk;
+            pe_masks left;
             const pe_lanes rest = s->rest;
             refine_paths[on](s, q, anew, &left, &risk);
             st = pe_pace_add(pace, 2 * steps);
@@ -535,11 +536,12 @@ posenc_status pe_sparse_pairs(pe_sparse *s, int64_t want, bool careful, double *
             for (int64_t l = 0; l < used; l++) {
                 open = open || left[l];
                 anew = anew || (round && left[l] && !(fabs(s->to[l] - s->x[l]) < 0x1p-20 && s->rest[l] < rest[l] * 0x1p-14));
-                risky = risky || risk[l];
             }
             if (!open || round == ROUNDS - 1)
                 open = orthogonalize(s, q, used) < 0x1p-10;
         }
+        for (int64_t l = 0; l < used; l++)
+            risky = risky || risk[l];
         for (int k = 0; k < 2 && risky && !st; k++) {
             polish_paths[on](s, q);
             orthogonalize(s, q, used);
@@ -572,7 +574,7 @@ posenc_status pe_sparse_prove(pe_sparse *s, int64_t want, double last, int64_t *
         pe_lanes growth;
         high = high > low ? high : 4;
         for (int l = 0; l < PE_LANES; l++)
-            s->x[l] = low + (high - low) * (0.125 * l);
+            s->x[l] = low + (high - low) * (0.015625 * l * l); /* nearer ones closer: high may never have been narrowed */
         prove_paths[pe_simd()](s, &below, &growth);
         st = pe_pace_add(pace, 8 * s->n + 4 * s->products);
         for (int l = 0; l < PE_LANES; l++) {
