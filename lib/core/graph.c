@@ -39,11 +39,10 @@ static posenc_status no_memory(posenc_error *err)
 
 /* ---- checks ---- */
 
-/* The graph that holds `node`; `hint` is where the last one was found, as edges mostly come graph by graph. */
-static int64_t graph_of(const int64_t *ptr, int64_t ngraphs, int64_t node, int64_t hint)
+static inline bool within(const int64_t *ptr, int64_t g, int64_t node) { return ptr[g] <= node && node < ptr[g + 1]; }
+
+static int64_t search(const int64_t *ptr, int64_t ngraphs, int64_t node)
 {
-    if (ptr[hint] <= node && node < ptr[hint + 1])
-        return hint;
     int64_t lo = 0, hi = ngraphs; /* ptr[lo] <= node < ptr[hi] */
     while (hi - lo > 1) {
         int64_t mid = lo + (hi - lo) / 2;
@@ -53,6 +52,12 @@ static int64_t graph_of(const int64_t *ptr, int64_t ngraphs, int64_t node, int64
             hi = mid;
     }
     return lo;
+}
+
+/* The graph that holds `node`; `hint` is where the last one was found, as edges mostly come graph by graph. */
+static inline int64_t graph_of(const int64_t *ptr, int64_t ngraphs, int64_t node, int64_t hint)
+{
+    return within(ptr, hint, node) ? hint : search(ptr, ngraphs, node);
 }
 
 static void fault(posenc_error *err, int *faults, const char *field, const char *value, const char *allowed)
@@ -104,26 +109,27 @@ static posenc_status check_edges(const posenc_edges *e, posenc_context *ctx, pos
     int64_t n = e->num_nodes, g = 0;
     char field[64], allowed[96];
     for (int64_t i = 0; i < e->nedges && faults < PE_MAX_FAULTS; i++) {
-        bool inside = true;
+        const int64_t u = e->source[i], w = e->target[i];
+        const bool inside = u >= 0 && u < n && w >= 0 && w < n;
         if ((st = poll_at(i, ctx)))
             return st;
+        if (inside && e->ptr)
+            g = graph_of(e->ptr, e->ngraphs, u, g);
+        if (inside && (!e->ptr || within(e->ptr, g, w)) && (!e->weight || isfinite(e->weight[i])))
+            continue;
         for (int row = 0; row < 2; row++) {
-            int64_t v = row ? e->target[i] : e->source[i];
+            const int64_t v = row ? w : u;
             if (v >= 0 && v < n)
                 continue;
-            inside = false;
             snprintf(field, sizeof field, "graph.edge_index[%d][%lld]", row, (long long)i);
             fault(err, &faults, field, posenc_text("%lld", (long long)v).s,
                   n ? posenc_text("0 .. %lld", (long long)(n - 1)).s : "no edge: num_nodes is 0");
         }
-        if (inside && e->ptr) {
-            g = graph_of(e->ptr, e->ngraphs, e->source[i], g);
-            if (e->target[i] < e->ptr[g] || e->target[i] >= e->ptr[g + 1]) {
-                snprintf(field, sizeof field, "graph.edge_index[1][%lld]", (long long)i);
-                snprintf(allowed, sizeof allowed, "%lld .. %lld, the graph of edge_index[0][%lld]", (long long)e->ptr[g],
-                         (long long)(e->ptr[g + 1] - 1), (long long)i);
-                fault(err, &faults, field, posenc_text("%lld", (long long)e->target[i]).s, allowed);
-            }
+        if (inside && e->ptr && !within(e->ptr, g, w)) {
+            snprintf(field, sizeof field, "graph.edge_index[1][%lld]", (long long)i);
+            snprintf(allowed, sizeof allowed, "%lld .. %lld, the graph of edge_index[0][%lld]", (long long)e->ptr[g],
+                     (long long)(e->ptr[g + 1] - 1), (long long)i);
+            fault(err, &faults, field, posenc_text("%lld", (long long)w).s, allowed);
         }
         if (e->weight && !isfinite(e->weight[i])) {
             snprintf(field, sizeof field, "graph.edge_weight[%lld]", (long long)i);
@@ -810,17 +816,11 @@ done:
 }
 
 /* Breadth first from each node that has no component yet. */
-posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *err)
+/* component and queue: (n) each. */
+static posenc_status number_components(pe_csr *c, int32_t *queue, posenc_context *ctx)
 {
     posenc_status st = PE_OK;
     int64_t step = 0;
-    size_t size = (size_t)(c->n ? c->n : 1) * sizeof(int32_t);
-    int32_t *queue = malloc(size);
-    c->component = malloc(size);
-    if (!queue || !c->component) {
-        free(queue);
-        return no_memory(err);
-    }
     for (int64_t i = 0; i < c->n && !st; i++) {
         c->component[i] = -1;
         st = poll_at(i, ctx);
@@ -834,7 +834,7 @@ posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *er
         queue[tail++] = (int32_t)root;
         c->component[root] = id;
         while (head < tail && !st) {
-            int32_t u = queue[head++];
+            const int32_t u = c->last = queue[head++];
             for (int64_t a = c->ptr[u]; a < c->ptr[u + 1] && !st; a++) {
                 if (c->component[c->col[a]] < 0) {
                     c->component[c->col[a]] = id;
@@ -844,14 +844,23 @@ posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *er
             }
         }
     }
+    return st;
+}
+
+posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *err)
+{
+    const size_t size = (size_t)(c->n ? c->n : 1) * sizeof(int32_t);
+    int32_t *queue = malloc(size);
+    c->component = malloc(size);
+    posenc_status st = queue && c->component ? number_components(c, queue, ctx) : no_memory(err);
     free(queue);
     return st;
 }
 
 /* What most graphs are: undirected, without weights, loops or parallel edges. Both passes over the sorted arcs fill each row
  * in ascending order: first the smaller neighbours, then the larger ones. */
-static posenc_status build_plain(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *c, bool *plain,
-                                 posenc_context *ctx, posenc_error *err)
+static posenc_status build_plain(const posenc_graph *graph, int64_t g, const pe_csr_options *o, void *room, pe_csr *c,
+                                 bool *plain, posenc_context *ctx, posenc_error *err)
 {
     const int64_t begin = graph->arc_ptr[g], m = graph->arc_ptr[g + 1] - begin, n = graph->ptr[g + 1] - graph->ptr[g];
     const int32_t *source = graph->source + begin, *target = graph->target + begin, base = (int32_t)graph->ptr[g];
@@ -867,10 +876,10 @@ static posenc_status build_plain(const posenc_graph *graph, int64_t g, const pe_
     if (st)
         return st;
     *plain = true;
-    pe_csr made = { .n = n, .arcs = 2 * m };
-    int64_t *ptr = made.memory = malloc((size_t)(n + 2) * (sizeof *ptr + sizeof(double)) +
-                                        (size_t)(2 * m) * sizeof(int32_t));
-    if (!ptr)
+    pe_csr made = { .n = n, .arcs = 2 * m, .borrowed = room != NULL };
+    int64_t *ptr = room;
+    if (!room &&
+        !(ptr = made.memory = malloc((size_t)(n + 2) * (sizeof *ptr + sizeof(double)) + (size_t)(2 * m) * sizeof(int32_t))))
         return no_memory(err);
     double *degree = made.degree = (double *)(ptr + n + 2);
     int32_t *col = made.col = (int32_t *)(degree + n + 2);
@@ -897,22 +906,38 @@ static posenc_status build_plain(const posenc_graph *graph, int64_t g, const pe_
         col[ptr[source[i] - base + 1]++] = target[i] - base;
         st = poll_at(i, ctx);
     }
-    if (!st && !o->no_components)
+    if (!st && !o->no_components && room) {
+        made.component = col + 2 * m;
+        st = number_components(&made, col + 2 * m + n, ctx);
+    } else if (!st && !o->no_components) {
         st = pe_csr_components(&made, ctx, err);
+    }
     if (st)
         pe_csr_fini(&made);
     *c = made;
     return st;
 }
 
+size_t pe_csr_room(const posenc_graph *graph, int64_t g)
+{
+    const size_t n = (size_t)(graph->ptr[g + 1] - graph->ptr[g]), m = (size_t)(graph->arc_ptr[g + 1] - graph->arc_ptr[g]);
+    return (n + 2) * (sizeof(int64_t) + sizeof(double)) + (2 * m + 2 * n) * sizeof(int32_t);
+}
+
 posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_context *ctx,
                            posenc_error *err)
+{
+    return pe_csr_build_in(graph, g, o, NULL, out, ctx, err);
+}
+
+posenc_status pe_csr_build_in(const posenc_graph *graph, int64_t g, const pe_csr_options *o, void *room, pe_csr *out,
+                              posenc_context *ctx, posenc_error *err)
 {
     posenc_status st;
     entries e = { 0 };
     pe_csr c = { 0 };
     bool plain;
-    if ((st = build_plain(graph, g, o, out, &plain, ctx, err)) || plain)
+    if ((st = build_plain(graph, g, o, room, out, &plain, ctx, err)) || plain)
         return st;
     if ((st = check_options(graph, g, o, ctx, err)))
         goto done;
@@ -974,13 +999,14 @@ done:
 
 void pe_csr_fini(pe_csr *c)
 {
-    if (!c->memory) {
+    if (!c->memory && !c->borrowed) {
         free(c->ptr);
         free(c->col);
         free(c->weight);
         free(c->degree);
     }
-    free(c->component);
+    if (!c->borrowed)
+        free(c->component);
     free(c->memory);
     *c = (pe_csr){ 0 };
 }

@@ -58,13 +58,20 @@ typedef struct pe_csr {
     int64_t ncomponents;
     int32_t
         *component; /* (n) 0 .. ncomponents - 1, numbered by smallest node; NULL and 0 where the matrix is not symmetric */
+    int32_t last;   /* of one component: the node that a breadth-first search from node 0 reaches last */
     void *memory;   /* of all these but component in one, where the graph is plain */
+    bool borrowed;  /* all of it is someone else's */
 } pe_csr;
 
 /* Builds graph g of the batch. INVALID (naming the edge in the client's list) for a conflict, duplicates, a directed graph
  * or negative weights that the options refuse. Polls ctx (NULL: none). malloc'ed: pe_csr_fini. */
 posenc_status pe_csr_build(const posenc_graph *graph, int64_t g, const pe_csr_options *o, pe_csr *out, posenc_context *ctx,
                            posenc_error *err);
+/* The same in memory of the caller's, which outlives `out`: pe_csr_room bytes, aligned to 8. Fails for no other reason; a
+ * graph that is not plain is malloc'ed all the same. */
+posenc_status pe_csr_build_in(const posenc_graph *graph, int64_t g, const pe_csr_options *o, void *room, pe_csr *out,
+                              posenc_context *ctx, posenc_error *err);
+size_t pe_csr_room(const posenc_graph *graph, int64_t g);
 /* Numbers the components of a symmetric pattern: fills in component (malloc'ed) and ncomponents, which were 0. */
 posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *err);
 /* The transpose: row v holds the sources of arcs to v, ascending; degree is the sum of its weights. malloc'ed. */

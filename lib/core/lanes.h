@@ -29,22 +29,29 @@ void pe_tensor_read_on(pe_path path, const posenc_tensor *t, int64_t first, size
 #define PE_BODY static inline __attribute__((always_inline))
 
 /* PE_KERNEL(name, body, (parameters), (arguments)) defines name_base, name_avx2, name_avx512 and the table name_paths;
- * call name_paths[pe_simd()]. The names of all kernels lie together in the section pe_kernels: tests/unit/test_simd.c has
- * a request for each, and fails where it has none. */
+ * call name_paths[pe_simd()]. Arguments may be pe_here, the path of the function. The names of all kernels lie together in
+ * the section pe_kernels: tests/unit/test_simd.c has a request for each, and fails where it has none. */
 #define PE_KERNEL_NAME(name) static const char *const name##_listed __attribute__((section("pe_kernels"), used)) = #name;
-#define PE_VARIANT(name, suffix, target, body, parameters, arguments) \
-    target static void name##suffix parameters { body arguments; }
+#define PE_VARIANT(name, suffix, here, target, body, parameters, arguments) \
+    target static void name##suffix parameters                              \
+    {                                                                       \
+        const pe_path pe_here = here;                                       \
+        (void)pe_here;                                                      \
+        body arguments;                                                     \
+    }
+#define PE_AVX2 __attribute__((target("avx2,fma")))
+#define PE_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl")))
 #if defined(__x86_64__)
-#define PE_KERNEL(name, body, parameters, arguments)                                                             \
-    PE_KERNEL_NAME(name)                                                                                         \
-    PE_VARIANT(name, _base, , body, parameters, arguments)                                                       \
-    PE_VARIANT(name, _avx2, __attribute__((target("avx2,fma"))), body, parameters, arguments)                    \
-    PE_VARIANT(name, _avx512, __attribute__((target("avx512f,avx512dq,avx512vl"))), body, parameters, arguments) \
+#define PE_KERNEL(name, body, parameters, arguments)                                  \
+    PE_KERNEL_NAME(name)                                                              \
+    PE_VARIANT(name, _base, PE_PATH_BASE, , body, parameters, arguments)              \
+    PE_VARIANT(name, _avx2, PE_PATH_AVX2, PE_AVX2, body, parameters, arguments)       \
+    PE_VARIANT(name, _avx512, PE_PATH_AVX512, PE_AVX512, body, parameters, arguments) \
     static void(*const name##_paths[PE_PATHS]) parameters = { name##_base, name##_avx2, name##_avx512 };
 #else
-#define PE_KERNEL(name, body, parameters, arguments)       \
-    PE_KERNEL_NAME(name)                                   \
-    PE_VARIANT(name, _base, , body, parameters, arguments) \
+#define PE_KERNEL(name, body, parameters, arguments)                     \
+    PE_KERNEL_NAME(name)                                                 \
+    PE_VARIANT(name, _base, PE_PATH_BASE, , body, parameters, arguments) \
     static void(*const name##_paths[PE_PATHS]) parameters = { name##_base, name##_base, name##_base };
 #endif
 

@@ -35,13 +35,14 @@ static bool touched(const void *to, size_t size)
     return true;
 }
 
-bool pe_past_cache(const void *to, size_t size) { return size > CACHE && touched(to, size); }
+bool pe_past_cache(const void *to, size_t size, size_t all) { return size && all > CACHE && touched(to, size); }
 void pe_past_cache_end(void) { _mm_sfence(); }
 #else
-bool pe_past_cache(const void *to, size_t size)
+bool pe_past_cache(const void *to, size_t size, size_t all)
 {
     (void)to;
     (void)size;
+    (void)all;
     return false;
 }
 

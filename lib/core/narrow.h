@@ -19,8 +19,8 @@ typedef uint16_t pe_halves16 __attribute__((vector_size(32)));
 PE_BODY void pe_lanes_odd(pe_lanes *v)
 {
     const uint64_t below = (1ULL << 29) - 1;
-    const pe_bits u = (pe_bits)*v, rest = ((u & below) + below) & (below + 1);
-    *v = (pe_lanes)((u & ~below) | rest);
+    const pe_bits u = (pe_bits)*v;
+    *v = (pe_lanes)((u | ((u & below) + below)) & ~below);
 }
 
 /* Two times eight float64 as sixteen float32: one after the other, or alternating. */

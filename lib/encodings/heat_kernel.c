@@ -720,7 +720,7 @@ const posenc_encoding pe_heat_kernel = {
         "exclude_zero: without the null space\n"
         "method=probe: mean over random signs z of (exp(-t L / 2) z)_u^2, z without the null space, whose share is exact",
     .example = "kernel_times=1,2,4",
-    .revision = 2,
+    .revision = 3,
     .input = PE_GRAPH,
     PE_TABLE(heat_kernel, rows),
     .outputs = outputs,

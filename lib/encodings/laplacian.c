@@ -452,7 +452,12 @@ static posenc_status select_panels(const laplacian *p, pe_spectrum *s, pe_canoni
             double *flip = &sign[a - first];
             *flip = b == a + 1 ? pivot_sign(most[a - first], least[a - first], blur) : 0;
             out->determined[a] = 1;
-            if (*flip == 0) {
+            if (*flip == 0 && b == a + 1) {
+                if (!(st = need_canonical(s, w, err))) {
+                    w->blur = blur;
+                    st = pe_canonical_sign(w, panel + (a - first), WIDTH, flip, &out->determined[a], err);
+                }
+            } else if (*flip == 0) {
                 *flip = 1;
                 st = write_panel_cluster(s, w, q, a, b, blur, count, out, err);
             }
@@ -891,7 +896,7 @@ const posenc_encoding pe_laplacian = {
     .source = "Dwivedi et al. 2020, arXiv:2003.00982; PyG AddLaplacianEigenvectorPE, DGL lap_pe, GraphGPS LapPE",
     .formula = "eigenpairs of D - A (none), I - D^-1/2 A D^-1/2 (sym) or I - D^-1 A (rw), ascending, in canonical form",
     .example = "k=3",
-    .revision = 4,
+    .revision = 5,
     .input = PE_GRAPH,
     PE_TABLE(laplacian, rows),
     .outputs = outputs,

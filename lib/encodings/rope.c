@@ -120,9 +120,9 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
         st = pe_positions_source(r, &p->at, tokens ? tokens->data : NULL, &pace, &source);
         pe_rope_spin spin = pe_rope_spin_begin(r, &p->rotary, single(p), w, row + 2 * n);
         const int64_t rows_n = pe_positions_count(r, &p->at);
-        if (!st && pe_rope_spin_straight(&spin, layout)) {
+        if (!st && pe_rope_spin_straight(&spin)) {
             const pe_rotor_place to = pe_rope_spin_place(&spin, layout, cosines->dtype, cosines->data, sines->data);
-            st = pe_rotor_table(w, n, &source, rows_n, &to, (size_t)posenc_tensor_size(cosines), ctx, err);
+            st = pe_rotor_table(w, n, &source, rows_n, &to, 2 * (size_t)posenc_tensor_size(cosines), ctx, err);
         } else {
             for (int64_t i = 0; i < rows_n && !st; i++) {
                 if ((st = pe_rope_spin_row(&spin, pe_position(&source, i), c, s, &pace)))

@@ -222,7 +222,7 @@ static bool turns(const posenc_request *r, const pe_sines *s) { return !s->singl
 static bool straight(const posenc_request *r, const pe_sines *s, const pe_columns *c)
 {
     const sinusoidal *p = r->params;
-    return turns(r, s) && p->normalize == NONE && p->scale_output == 1 && pe_sines_whole(s, c);
+    return turns(r, s) && p->normalize == NONE && pe_rotor_scales(p->scale_output) && pe_sines_whole(s, c);
 }
 
 /* Frequencies, then the storage of a rotor and its results, then the row. */
@@ -325,7 +325,8 @@ static void finish_row(table *t)
 /* All rows straight from rotors. */
 static posenc_status straight_rows(const table *t, const posenc_tensor *dst, posenc_context *ctx, posenc_error *err)
 {
-    const pe_rotor_place to = pe_sines_place(&t->s, &t->c, dst->dtype, dst->data);
+    pe_rotor_place to = pe_sines_place(&t->s, &t->c, dst->dtype, dst->data);
+    to.scale = t->p->scale_output == 1 ? 0 : t->p->scale_output;
     posenc_status st = pe_rotor_table(t->w, t->c.pairs, &t->source, t->n, &to, (size_t)posenc_tensor_size(dst), ctx, err);
     for (int64_t i = 0; i < t->n && !isnan(t->zero) && !st; i++)
         if (pe_position(&t->source, i) == t->zero)

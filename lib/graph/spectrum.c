@@ -164,24 +164,38 @@ posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_
     return fill_places(c, *begin, *node, *place, pace);
 }
 
-posenc_status pe_spectrum_init(pe_spectrum *s, const pe_spectrum_options *o, const posenc_graph *graph, int64_t g,
-                               posenc_context *ctx, posenc_error *err)
+static size_t spectrum_bytes(int64_t nodes, int64_t components)
+{
+    const pe_spectrum *s = NULL;
+    const size_t n = (size_t)nodes + 1, nc = (size_t)components + 2;
+    return nc * (sizeof *s->pairs + sizeof *s->begin + sizeof *s->single + sizeof *s->null) +
+           n * (sizeof *s->unit + sizeof *s->scratch + sizeof *s->node + sizeof *s->place);
+}
+
+/* Bytes of a connected graph, a multiple of 64. */
+static size_t room_of(const posenc_graph *graph, int64_t g)
+{
+    return (pe_csr_room(graph, g) + 8 + spectrum_bytes(graph->ptr[g + 1] - graph->ptr[g], 1) + 63) / 64 * 64;
+}
+
+/*   room   of room_of(graph, g) bytes, which outlives s; NULL: none */
+static posenc_status init_in(pe_spectrum *s, const pe_spectrum_options *o, const posenc_graph *graph, int64_t g, char *room,
+                             posenc_context *ctx, posenc_error *err)
 {
     s->o = *o;
     s->pace = (pe_pace){ .ctx = ctx, .left = PE_PACE_STEPS };
-    posenc_status st = pe_csr_build(graph, g, &o->edges, &s->csr, ctx, err);
+    posenc_status st = pe_csr_build_in(graph, g, &o->edges, room, &s->csr, ctx, err);
     if (st || (st = pe_csr_scale(&s->csr, &s->exponent, &s->pace)))
         return st;
     if (o->normalization != PE_LAPLACIAN_NONE && (st = pe_csr_alike(&s->csr, &s->pace, err)))
         return st;
     const pe_csr *a = &s->csr;
     const size_t n = (size_t)a->n + 1, nc = (size_t)a->ncomponents + 2;
-    s->memory = calloc(nc * (sizeof *s->pairs + sizeof *s->begin + sizeof *s->single + sizeof *s->null) +
-                           n * (sizeof *s->unit + sizeof *s->scratch + sizeof *s->node + sizeof *s->place),
-                       1);
-    if (!s->memory)
+    const size_t size = spectrum_bytes(a->n, a->ncomponents);
+    if (room && a->ncomponents == 1)
+        s->pairs = memset(room + (pe_csr_room(graph, g) + 7) / 8 * 8, 0, size);
+    else if (!(s->pairs = s->memory = calloc(size, 1)))
         return pe_no_memory("memory", err);
-    s->pairs = s->memory;
     s->begin = (int64_t *)(s->pairs + nc);
     s->single = (double *)(s->begin + nc);
     s->unit = s->single + nc;
@@ -203,6 +217,12 @@ posenc_status pe_spectrum_init(pe_spectrum *s, const pe_spectrum_options *o, con
     return st;
 }
 
+posenc_status pe_spectrum_init(pe_spectrum *s, const pe_spectrum_options *o, const posenc_graph *graph, int64_t g,
+                               posenc_context *ctx, posenc_error *err)
+{
+    return init_in(s, o, graph, g, NULL, ctx, err);
+}
+
 posenc_status pe_spectrum_part(pe_spectrum *s, int64_t c, pe_part *out, posenc_error *err)
 {
     const pe_csr *a = &s->csr;
@@ -214,8 +234,10 @@ posenc_status pe_spectrum_part(pe_spectrum *s, int64_t c, pe_part *out, posenc_e
                              .degree = a->degree,
                              .normalized = s->o.normalization != PE_LAPLACIAN_NONE,
                              .kernel = s->null[c] ? s->unit + begin : NULL } };
-    if (a->ncomponents == 1 && !s->loops)
+    if (a->ncomponents == 1 && !s->loops) {
+        out->m.end = a->last + 1;
         return PE_OK;
+    }
 
     posenc_status st = PE_OK;
     int64_t arcs = 0, listed = 0;
@@ -319,6 +341,8 @@ void pe_spectra_fini(pe_spectra *a)
     for (int64_t i = 0; i < a->count; i++)
         pe_spectrum_fini(&a->s[i]);
     free(a->s);
+    free(a->room);
+    free(a->answers);
     *a = (pe_spectra){ 0 };
 }
 
@@ -351,6 +375,16 @@ static posenc_status solve_together(pe_spectra *a, int64_t ncomponents,
             }
         }
     }
+    size_t size = 1;
+    for (int64_t i = 0; i < n; i++)
+        size += pe_small_room(job[i].c.n, job[i].want);
+    double *room = a->answers = aligned_alloc(64, (size * sizeof *room + 63) / 64 * 64);
+    if (!st && !room)
+        st = pe_no_memory("memory", err);
+    for (int64_t i = 0; i < n && room; i++) {
+        job[i].room = room;
+        room += pe_small_room(job[i].c.n, job[i].want);
+    }
     if (!st)
         st = pe_small_solve(job, n, &pace, err);
     for (int64_t i = 0; i < n; i++)
@@ -360,6 +394,13 @@ static posenc_status solve_together(pe_spectra *a, int64_t ncomponents,
     return st;
 }
 
+/* Whether a graph is likely to be one small component. */
+static bool shared(const posenc_graph *graph, int64_t g)
+{
+    const int64_t n = graph->ptr[g + 1] - graph->ptr[g], m = graph->arc_ptr[g + 1] - graph->arc_ptr[g];
+    return n <= PE_SMALL_ROWS && m + 1 >= n && m < 4 * n;
+}
+
 posenc_status pe_spectra_init(pe_spectra *a, const pe_graph_chunk *chunk, const pe_spectrum_options *o,
                               int64_t (*want)(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros),
                               const void *arg, posenc_error *err)
@@ -367,13 +408,21 @@ posenc_status pe_spectra_init(pe_spectra *a, const pe_graph_chunk *chunk, const 
     posenc_status st = PE_OK;
     int64_t ncomponents = 0;
     *a = (pe_spectra){ .o = *o, .first = chunk->begin, .count = chunk->end - chunk->begin };
+    const posenc_graph *graph = chunk->request->graph;
+    size_t size = 64;
+    for (int64_t g = chunk->begin; g < chunk->end; g++)
+        size += shared(graph, g) ? room_of(graph, g) : 0;
     a->s = calloc((size_t)a->count + 1, sizeof *a->s);
-    if (!a->s) {
+    char *room = a->room = malloc(size);
+    if (!a->s || !a->room) {
+        free(a->s);
+        free(a->room);
         *a = (pe_spectra){ 0 };
         return pe_no_memory("memory", err);
     }
-    for (int64_t i = 0; i < a->count && !st; i++) {
-        st = pe_spectrum_init(&a->s[i], o, chunk->request->graph, chunk->begin + i, chunk->ctx, NULL);
+    for (int64_t i = 0, g = chunk->begin; i < a->count && !st; i++, g++) {
+        st = init_in(&a->s[i], o, graph, g, shared(graph, g) ? room : NULL, chunk->ctx, NULL);
+        room += shared(graph, g) ? room_of(graph, g) : 0;
         if (st == PE_INVALID) { /* said in its turn */
             pe_spectrum_fini(&a->s[i]);
             st = PE_OK;

@@ -67,7 +67,8 @@ bool pe_spectrum_small(const pe_spectrum *s, int64_t c);
 typedef struct pe_spectra {
     pe_spectrum_options o;
     int64_t first, count;
-    pe_spectrum *s; /* (count) */
+    pe_spectrum *s;       /* (count) */
+    void *room, *answers; /* of what the spectra and their pairs mostly hold */
 } pe_spectra;
 /* `want`: how many pairs of component c of a graph of `zeros` null vectors will be asked for, 0: none. A graph that cannot
  * be taken apart is left to pe_spectra_take, which says why. */

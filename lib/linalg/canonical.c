@@ -45,14 +45,18 @@ static int by_start(const void *a, const void *b)
 
 /* What a neighbour over an edge of weight w adds: any injection will do that makes equal sums of unequal
  * multisets a coincidence of 64 bits (splitmix64's finaliser). */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
 static uint64_t scramble(double w, bool loop)
 {
     uint64_t x;
     memcpy(&x, &w, 8);
-    x += loop ? 0x9e3779b97f4a7c15u : 0x3c6ef372fe94f82au;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
+    return mix(x + (loop ? 0x9e3779b97f4a7c15u : 0x3c6ef372fe94f82au));
 }
 
 static void enqueue(partition *p, int32_t cell)
@@ -200,14 +204,142 @@ done:
     return st;
 }
 
+/* ---- views and symmetries ---- */
+
+posenc_status pe_views(pe_canonical *w)
+{
+    enum { ROUNDS = 4, NODES = 1024 }; /* the first is the degree; nodes between two looks at the pace */
+    const pe_csr *c = w->csr;
+    uint64_t *view = w->views, *said = view + c->n;
+    posenc_status st = PE_OK;
+    if (w->view)
+        return PE_OK;
+    for (int round = 0; round < ROUNDS && !st; round++) {
+        for (int64_t from = 0, to; from < c->n && !st; from = to) {
+            to = from + NODES < c->n ? from + NODES : c->n;
+            for (int64_t v = from; v < to; v++) {
+                uint64_t sum = round ? 3 * said[v] : (uint64_t)(c->ptr[v + 1] - c->ptr[v]);
+                for (int64_t a = c->ptr[v]; a < c->ptr[v + 1] && round; a++)
+                    sum += c->col[a] == v ? mix(said[v]) : said[c->col[a]];
+                view[v] = sum;
+            }
+            st = pe_pace_add(w->pace, 4 * (c->ptr[to] - c->ptr[from] + to - from));
+        }
+        for (int64_t from = 0, to; from < c->n && round + 1 < ROUNDS && !st; from = to) {
+            to = from + NODES < c->n ? from + NODES : c->n;
+            for (int64_t v = from; v < to; v++)
+                said[v] = mix(view[v] + 0x9e3779b97f4a7c15u);
+            st = pe_pace_add(w->pace, 4 * (to - from));
+        }
+    }
+    w->view = st ? NULL : view;
+    return st;
+}
+
+enum { MOVED = 64, DEGREE = 8 }; /* nodes that a symmetry moves; their neighbours */
+
+typedef struct symmetry {
+    const pe_csr *c;
+    int32_t *other; /* (n) the image + 1; 0: stays */
+    int64_t count;
+    int32_t moved[MOVED]; /* a node and its image, side by side */
+} symmetry;
+
+static bool adjacent(const pe_csr *c, int32_t u, int32_t v)
+{
+    for (int64_t a = c->ptr[u]; a < c->ptr[u + 1]; a++)
+        if (c->col[a] == v)
+            return true;
+    return false;
+}
+
+static bool exchange(symmetry *s, int32_t u, int32_t v)
+{
+    const pe_csr *c = s->c;
+    const int64_t degree = c->ptr[u + 1] - c->ptr[u];
+    if (s->count == MOVED || degree != c->ptr[v + 1] - c->ptr[v] || degree > DEGREE)
+        return false;
+    s->other[u] = v + 1;
+    s->other[v] = u + 1;
+    s->moved[s->count++] = u;
+    s->moved[s->count++] = v;
+    return true;
+}
+
+/* Neighbours of u alone and of v alone, which are exchanged, are exchanged too. */
+static bool follow(symmetry *s, const uint64_t *view, int32_t u, int32_t v)
+{
+    const pe_csr *c = s->c;
+    int32_t mine[DEGREE], its[DEGREE];
+    int nmine = 0, nits = 0;
+    for (int64_t a = c->ptr[u]; a < c->ptr[u + 1]; a++)
+        if (!s->other[c->col[a]] && !adjacent(c, v, c->col[a]))
+            mine[nmine++] = c->col[a];
+    for (int64_t a = c->ptr[v]; a < c->ptr[v + 1]; a++)
+        if (!s->other[c->col[a]] && !adjacent(c, u, c->col[a]))
+            its[nits++] = c->col[a];
+    bool good = nmine == nits;
+    for (int i = 0; i < nmine && good; i++) {
+        int k = i;
+        while (k < nits && view[its[k]] != view[mine[i]])
+            k++;
+        good = k < nits && exchange(s, mine[i], its[k]);
+        if (good)
+            its[k] = its[i];
+    }
+    return good;
+}
+
+/* Nodes that symmetries exchange form trees: the parent + 1, 0 at the root. */
+static int32_t root(const int32_t *orbit, int32_t v)
+{
+    while (orbit[v])
+        v = orbit[v] - 1;
+    return v;
+}
+
+/* What follows from exchanging u and v, if nothing else moves than it must; proven by looking at every edge of what moves.
+ */
+bool pe_mirrored(pe_canonical *w, int32_t u, int32_t v)
+{
+    const pe_csr *c = w->csr;
+    symmetry s = { .c = c, .other = w->other };
+    if (root(w->orbit, u) == root(w->orbit, v))
+        return true;
+    bool good = exchange(&s, u, v);
+    for (int64_t i = 0; i < s.count && good; i += 2)
+        good = follow(&s, w->view, s.moved[i], s.moved[i + 1]);
+    for (int64_t i = 0; i < s.count && good; i++) {
+        const int32_t from = s.moved[i], to = s.other[from] - 1;
+        for (int64_t a = c->ptr[from]; a < c->ptr[from + 1] && good; a++) {
+            const int32_t x = c->col[a];
+            good = adjacent(c, to, s.other[x] ? s.other[x] - 1 : x);
+        }
+    }
+    for (int64_t i = 0; i < s.count; i += 2) {
+        const int32_t a = root(w->orbit, s.moved[i]), b = root(w->orbit, s.moved[i + 1]);
+        if (good && a != b)
+            w->orbit[a > b ? a : b] = (a > b ? b : a) + 1;
+        s.other[s.moved[i]] = s.other[s.moved[i + 1]] = 0;
+    }
+    return good;
+}
+
 /* ---- the canonical basis ---- */
 
 posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_t *begin, const int32_t *node, pe_pace *pace,
                                 posenc_error *err)
 {
     *w = (pe_canonical){ .csr = csr, .begin = begin, .node = node, .pace = pace };
-    w->diagonal = calloc((size_t)csr->n + 1, sizeof *w->diagonal);
-    return w->diagonal ? PE_OK : pe_no_memory("memory", err);
+    const size_t n = (size_t)csr->n + 1;
+    w->diagonal = calloc(n, 2 * sizeof *w->diagonal + 2 * sizeof *w->views + 2 * sizeof *w->other);
+    if (!w->diagonal)
+        return pe_no_memory("memory", err);
+    w->vector = w->diagonal + n;
+    w->views = (uint64_t *)(w->vector + n);
+    w->other = (int32_t *)(w->views + 2 * n);
+    w->orbit = w->other + n;
+    return PE_OK;
 }
 
 void pe_canonical_fini(pe_canonical *w)
@@ -304,5 +436,25 @@ posenc_status pe_canonical_columns(pe_canonical *w, const pe_block_vector *basis
         st = take(&s, p.b, p.place, out + t * stride + (p.b->begin - origin));
     }
     pe_remainder_fini(&s);
+    return st;
+}
+
+posenc_status pe_canonical_sign(pe_canonical *w, const double *x, int64_t stride, double *sign, uint8_t *determined,
+                                posenc_error *err)
+{
+    const int64_t begin = w->begin[0], n = w->begin[1] - begin;
+    const pe_block_vector basis = { 0, w->vector };
+    pe_remainder s;
+    pe_pivot p;
+    for (int64_t i = 0; i < n; i++) {
+        w->vector[i] = x[i * stride];
+        w->diagonal[begin + i] = w->vector[i] * w->vector[i];
+    }
+    posenc_status st = pe_pace_add(w->pace, 4 * n);
+    s.same = same_column;
+    if (!st && !(st = pe_remainder_init(&s, w, &basis, 1, 1, err)) && !(st = pe_pivot_choose(&s, &p, err))) {
+        *sign = w->vector[p.place - begin] < 0 ? -1 : 1;
+        *determined = p.decided;
+    }
     return st;
 }

@@ -36,7 +36,7 @@ enum { VECTORS = 10 }; /* of n lanes in `work` */
 static size_t lanes_of(int64_t rows, int64_t chains)
 {
     const int64_t c = padded(chains);
-    return (size_t)(triangle(rows) + 2 + 5 * c + c * rows + VECTORS * rows + 6 * PAIRS * rows);
+    return (size_t)(triangle(rows) + 2 + 5 * c + c * rows + VECTORS * rows + 6 * PAIRS * rows + (c * rows + 7) / 8);
 }
 
 size_t pe_group_bytes(int64_t rows, int64_t chains)
@@ -44,11 +44,21 @@ size_t pe_group_bytes(int64_t rows, int64_t chains)
     return lanes_of(rows, chains) * sizeof(pe_lanes) + ((size_t)rows * sizeof(int32_t) + 63) / 64 * 64;
 }
 
+/* The start of inverse iteration: any vector that no eigenvector is orthogonal to. */
+static double noise(int64_t j, int64_t i)
+{
+    uint64_t x = (uint64_t)(j * 1024 + i + 1) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x ^= x >> 27;
+    double v = (double)(x >> 12) * 0x1p-52 + 0.25;
+    return x & 1 ? v : -v;
+}
+
 void pe_group_init(pe_group *g, int64_t rows, int64_t chains, void *memory)
 {
     const int64_t c = padded(chains);
     double *p = memory;
-    *g = (pe_group){ .n = rows, .chains = chains, .most = chains };
+    *g = (pe_group){ .n = rows, .chains = chains, .most = chains, .stride = rows };
     g->a = p;
     p += triangle(rows) * PE_LANES;
     g->scale = p;
@@ -69,7 +79,12 @@ void pe_group_init(pe_group *g, int64_t rows, int64_t chains, void *memory)
     p += c * rows * PE_LANES;
     g->work = p;
     p += (VECTORS + 6 * PAIRS) * rows * PE_LANES;
+    g->noise = p;
+    p += (c * rows + 7) / 8 * PE_LANES;
     g->start = (int32_t *)p;
+    for (int64_t j = 0; j < c; j++)
+        for (int64_t i = 0; i < rows; i++)
+            g->noise[j * rows + i] = noise(j, i);
 }
 
 void pe_group_clear(pe_group *g, int64_t n)
@@ -79,7 +94,7 @@ void pe_group_clear(pe_group *g, int64_t n)
     for (int64_t i = 0; i < n; i++)
         g->start[i] = (int32_t)i;
     for (int l = 0; l < PE_GROUP; l++) {
-        g->rows[l] = 0;
+        g->rows[l] = g->want[l] = 0;
         g->scale[l] = 1;
         g->first[l] = 0;
     }
@@ -429,19 +444,14 @@ PE_BODY int any(const pe_masks *m)
 
 static const double near = 0x1p-7; /* of an interval of 4: eigenvalues that the iteration alone does not tell apart well */
 
-/* Makes z orthogonal to the vectors before it whose eigenvalues are near, and a unit vector. */
-PE_BODY void orthonormalize(pe_group *g, int64_t j, pe_lanes *z, const pe_lanes *counted)
+/* Makes z orthogonal to the vectors before it whose eigenvalues are near.
+ *   by         what scales it to a unit vector then
+ *   quotient   the unit vector's Rayleigh quotient */
+PE_BODY void project(pe_group *g, const reduced *t, int64_t j, pe_lanes *z, const pe_lanes *counted, pe_lanes *by,
+                     pe_lanes *quotient)
 {
     const int64_t n = g->n;
     const pe_lanes zero = { 0 };
-    pe_lanes most = zero;
-    for (int64_t i = 0; i < n; i++) {
-        const pe_lanes v = ABS(z[i]);
-        most = PE_SELECT(LESS(most, v), v, most);
-    }
-    most = 1 / most;
-    for (int64_t i = 0; i < n; i++)
-        z[i] *= most;
     for (int64_t q = j - 1; q >= 0; q--) {
         const pe_masks close = LESS(counted[j] - counted[q], PE_SPLAT(near));
         if (!any(&close))
@@ -457,19 +467,33 @@ PE_BODY void orthonormalize(pe_group *g, int64_t j, pe_lanes *z, const pe_lanes 
             z[i] = PE_SELECT(close, v, z[i]);
         }
     }
-    pe_lanes s0 = zero, s1 = zero;
-    int64_t i = 0;
-    for (; i + 1 < n; i += 2) {
-        PE_FMA(s0, z[i], z[i], s0);
-        PE_FMA(s1, z[i + 1], z[i + 1], s1);
+    pe_lanes square = zero, own = zero, cross = zero, last = zero;
+    for (int64_t i = 0; i < n; i++) {
+        const pe_lanes v = z[i];
+        PE_FMA(square, v, v, square);
+        PE_FMA(own, t->ds[i] * v, v, own);
+        PE_FMA(cross, t->es[i] * last, v, cross);
+        last = v;
     }
-    if (i < n)
-        PE_FMA(s0, z[i], z[i], s0);
-    s0 += s1;
-    roots(&s0);
-    s0 = 1 / s0;
-    for (i = 0; i < n; i++)
-        z[i] *= s0;
+    roots(&square);
+    *by = 1 / square;
+    *quotient = (own + 2 * cross) * *by * *by;
+}
+
+/* z *= by; returns ||(T - x) z||^2. */
+PE_BODY void finish(const reduced *t, int64_t n, pe_lanes *z, const pe_lanes *by, const pe_lanes *x, pe_lanes *out)
+{
+    pe_lanes sum = { 0 }, last = { 0 }, y = { 0 };
+    for (int64_t i = 0; i < n; i++) {
+        const pe_lanes v = z[i] * *by, e = t->es[i];
+        z[i] = v;
+        PE_FMA(y, e, v, y);
+        PE_FMA(sum, y, y, sum);
+        PE_FMA(y, t->ds[i] - *x, v, e * last);
+        last = v;
+    }
+    PE_FMA(sum, y, y, sum);
+    *out = sum;
 }
 
 /* Doubts vector j where it is not orthogonal to those before it whose eigenvalues are near. */
@@ -488,42 +512,6 @@ PE_BODY void check_cluster(pe_group *g, int64_t j, const pe_lanes *counted)
         const pe_masks skew = close & LESS(PE_SPLAT(0x1p-42), ABS(dot));
         AT(g->doubt, j) = PE_SELECT(skew, PE_SPLAT(1), AT(g->doubt, j));
     }
-}
-
-PE_BODY void quotient(const reduced *t, int64_t n, const pe_lanes *z, pe_lanes *out)
-{
-    pe_lanes own = { 0 }, cross = { 0 }, last = { 0 };
-    for (int64_t i = 0; i < n; i++) {
-        PE_FMA(own, t->ds[i] * z[i], z[i], own);
-        PE_FMA(cross, t->es[i] * last, z[i], cross);
-        last = z[i];
-    }
-    *out = own + 2 * cross;
-}
-
-/* The start of inverse iteration: any vector that no eigenvector is orthogonal to. */
-static double noise(int64_t j, int64_t i)
-{
-    uint64_t x = (uint64_t)(j * 1024 + i + 1) * 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x ^= x >> 27;
-    double v = (double)(x >> 12) * 0x1p-52 + 0.25;
-    return x & 1 ? v : -v;
-}
-
-/* ||(T - x) z||^2 */
-PE_BODY void rest(const reduced *t, int64_t n, const pe_lanes *z, const pe_lanes *x, pe_lanes *out)
-{
-    pe_lanes sum = { 0 }, last = { 0 };
-    for (int64_t i = 0; i < n; i++) {
-        pe_lanes y;
-        PE_FMA(y, t->ds[i] - *x, z[i], t->es[i] * last);
-        if (i + 1 < n)
-            PE_FMA(y, t->es[i + 1], z[i + 1], y);
-        PE_FMA(sum, y, y, sum);
-        last = z[i];
-    }
-    *out = sum;
 }
 
 /* A pair is done when its residual is at most `enough`; then it stays as it is, whatever others need. */
@@ -547,7 +535,7 @@ PE_BODY void iterate_body(pe_group *g, int64_t even, const pe_masks *inside, int
         x[b] = counted[b < count ? j + b : j];
         done[b] = (pe_masks){ 0 };
         for (int64_t i = 0; i < n; i++) {
-            const double v = noise(j + b, i);
+            const double v = g->noise[(j + b) * g->stride + i];
             z[b][i] = i < even ? PE_SPLAT(v) : (pe_lanes)((pe_masks)PE_SPLAT(v) & inside[i]);
         }
     }
@@ -558,18 +546,23 @@ PE_BODY void iterate_body(pe_group *g, int64_t even, const pe_masks *inside, int
         open = (pe_masks){ 0 };
         for (int b = 0; b < count; b++) {
             const pe_lanes low = AT(g->low, j + b) - slack, high = AT(g->high, j + b) + slack;
-            pe_lanes r, square;
-            orthonormalize(g, j + b, z[b], counted);
-            for (int64_t i = 0; i < n && round > 1; i++)
-                z[b][i] = PE_SELECT(done[b], old[b * n + i], z[b][i]);
-            quotient(&t, n, z[b], &r);
+            pe_lanes r, square, by;
+            project(g, &t, j + b, z[b], counted, &by, &r);
+            finish(&t, n, z[b], &by, &r, &square);
             const pe_masks out = LESS(r, low) | LESS(high, r);
+            const pe_lanes value = r / AT(g->scale, 0), doubt = (pe_lanes)((pe_masks)PE_SPLAT(1) & out);
             x[b] = PE_SELECT(out, counted[j + b], r + beside);
-            AT(g->value, j + b) = r / AT(g->scale, 0);
-            AT(g->doubt, j + b) = (pe_lanes)((pe_masks)PE_SPLAT(1) & out);
+            if (round < 2) {
+                AT(g->value, j + b) = value;
+                AT(g->doubt, j + b) = doubt;
+            } else { /* what is done stays */
+                AT(g->value, j + b) = PE_SELECT(done[b], AT(g->value, j + b), value);
+                AT(g->doubt, j + b) = PE_SELECT(done[b], AT(g->doubt, j + b), doubt);
+                for (int64_t i = 0; i < n; i++)
+                    z[b][i] = PE_SELECT(done[b], old[b * n + i], z[b][i]);
+            }
             if (!round)
                 continue;
-            rest(&t, n, z[b], &r, &square);
             done[b] |= ~LESS(enough, square) & ~out;
             done[b] |= ~((index + (j + b) - rows) >> 63); /* there is no such pair */
             if (b) /* what an earlier vector of the cluster still does changes this one too */
@@ -615,10 +608,27 @@ PE_BODY void restore_body(pe_group *g, int64_t j)
 }
 PE_KERNEL(restore, restore_body, (pe_group * g, int64_t j), (g, j))
 
+/* One more pair for lanes whose last one is not yet apart from the next; returns whether any eigenvalue is to be counted for
+ * it that is not: `known` are. */
+static bool complete(pe_group *g, int64_t known)
+{
+    bool missing = false;
+    for (int l = 0; l < PE_LANES; l++) {
+        const int64_t all = g->rows[l] - (int64_t)g->first[l];
+        int64_t *want = &g->want[l];
+        while (*want && *want < all && *want < g->most && *want < known &&
+               g->counted[*want * PE_LANES + l] - g->counted[(*want - 1) * PE_LANES + l] < PE_GROUP_CLUSTER)
+            ++*want;
+        missing = missing || (*want == known && *want < all);
+        g->chains = *want > g->chains ? *want : g->chains;
+    }
+    return missing;
+}
+
 posenc_status pe_group_solve(pe_group *g, pe_pace *pace)
 {
     const pe_path on = pe_simd();
-    const int64_t n = g->n, extra = (PAIRS - g->chains % PAIRS) % PAIRS;
+    const int64_t n = g->n;
     posenc_status st = PE_OK;
     int64_t even = n; /* rows that every matrix has, or all but the empty ones */
     pe_masks inside[PE_LANE_ROWS], grid[GRID];
@@ -631,17 +641,20 @@ posenc_status pe_group_solve(pe_group *g, pe_pace *pace)
     for (int l = 0; l < PE_LANES; l++)
         even = g->rows[l] < even ? g->rows[l] : even;
     even = even < 1 ? 1 : even;
-    memset(&AT(g->vector, g->chains * n), 0, (size_t)(extra * n) * sizeof(pe_lanes)); /* restored with the last ones */
     for (int64_t i = n - 1; i > 0 && !st; i -= 16) {
         reduce_paths[on](g, i, i > 16 ? i - 16 : 0);
         st = pe_pace_add(pace, 16 * i * i);
     }
     if (!st)
         grid_paths[on](g, even, inside, grid);
-    for (int64_t j = 0; j < g->chains + 1 && !st; j += CHAINS) {
+    bool more = true;
+    for (int64_t j = 0; (j < g->chains + 1 || more) && !st; j += CHAINS) {
         bisect_paths[on](g, even, inside, grid, j);
         st = pe_pace_add(pace, 200 * n);
+        more = j + CHAINS > g->chains && complete(g, j + CHAINS);
     }
+    const int64_t extra = (PAIRS - g->chains % PAIRS) % PAIRS;
+    memset(&AT(g->vector, g->chains * n), 0, (size_t)(extra * n) * sizeof(pe_lanes)); /* restored with the last ones */
     for (int64_t j = 0; j < g->chains && !st; j += PAIRS) {
         iterate_paths[on](g, even, inside, j);
         st = pe_pace_add(pace, 200 * n + 4 * j * n);

@@ -19,7 +19,9 @@ enum { PE_GROUP = 8, PE_LANE_ROWS = 256 };
 typedef struct pe_group {
     int64_t n;              /* rows of the largest matrix, 2 .. PE_LANE_ROWS */
     int64_t rows[PE_GROUP]; /* of each; 0: no matrix */
-    int64_t chains, most;   /* eigenpairs sought; that there is memory for */
+    int64_t chains, most;   /* eigenpairs sought, of the lane that seeks most; that there is memory for */
+    int64_t want[PE_GROUP]; /* in: eigenpairs sought of each; out: with those that complete the last one's cluster, as far as
+                               there is memory. chains follows */
     double *a;              /* packed lower triangle, row i at i (i + 1) / 2; 0 beyond a matrix; overwritten */
     int32_t *start;         /* (n) in: the first column of row i that is not 0 in some lane; overwritten */
     double *scale;          /* (1) a power of two that brings the spectrum into 0 .. 4 */
@@ -30,6 +32,8 @@ typedef struct pe_group {
     double *vector;         /* (chains, n) out: unit vectors; what lies beyond a matrix's rows does not matter */
     double *doubt;          /* (chains) out: 0 where all is well */
     double *work;
+    double *noise;  /* (most, stride) numbers, not lanes: where iterations begin */
+    int64_t stride; /* rows that there is memory for */
 } pe_group;
 
 /* Bytes for groups of up to `rows` rows and `chains` pairs. */
@@ -42,6 +46,8 @@ static inline double *pe_group_entry(pe_group *g, int64_t i, int64_t j, int lane
 {
     return g->a + ((i * (i + 1) / 2 + j) * PE_GROUP + lane);
 }
+/* Eigenvalues nearer to each other than this, in units of the scaled spectrum, are found together. */
+#define PE_GROUP_CLUSTER 0x1p-18
 /* Solves the group. What pace returns. */
 posenc_status pe_group_solve(pe_group *g, pe_pace *pace);
 

@@ -27,6 +27,7 @@ typedef struct pe_component {
     const double *degree;   /* (n) */
     bool normalized;        /* sym when true, none when false */
     const double *kernel;   /* (n) the unit null vector, known exactly; NULL: L is positive definite */
+    int32_t end;            /* 1 + the row that a breadth-first search from row 0 reaches last; 0: not known */
     const double *diagonal; /* (n) L's diagonal where self-loops are kept; NULL: degree (none), 1 (sym) */
 } pe_component;
 
@@ -43,6 +44,7 @@ typedef struct pe_pairs {
     int64_t iterations; /* operator applications */
     bool partial;       /* stopped by its deadline: fewer than were wanted, and not surely the smallest; next is not known */
     void *memory;       /* of panels, values and residuals in one */
+    bool borrowed;      /* that memory is someone else's */
 } pe_pairs;
 
 /* All eigenpairs of a dense symmetric matrix, ascending (Householder tridiagonalisation, implicit QL).

@@ -74,32 +74,98 @@ static posenc_status need_colours(pe_canonical *w, posenc_error *err)
     return st;
 }
 
-/* The candidate of smallest colour, then id; and whether all of that colour give its column. */
+/* A node whose column may be the next one. */
+typedef struct candidate {
+    pe_block *b;
+    int64_t place;
+} candidate;
+
+typedef struct ballot {
+    candidate few[64], *c; /* (n) by block and place */
+    int64_t n;
+    void *memory; /* of c where they are many */
+} ballot;
+
+static posenc_status gather(pe_remainder *s, double low, ballot *t, posenc_error *err)
+{
+    const double *d = s->w->diagonal;
+    posenc_status st = PE_OK;
+    int64_t most = (int64_t)PE_LEN(t->few);
+    t->n = 0;
+    t->c = t->few;
+    t->memory = NULL;
+    for (int pass = 0; pass < 2 && !st; pass++) {
+        for (int64_t i = 0; i < s->nblocks && !st; i++) {
+            pe_block *b = &s->b[i];
+            for (int64_t p = b->begin; p < b->end && b->rank; p++)
+                if (d[p] >= low) {
+                    if (t->n < most)
+                        t->c[t->n] = (candidate){ b, p };
+                    t->n++;
+                }
+            st = pe_pace_add(s->w->pace, 2 * (b->end - b->begin) + 4);
+        }
+        if (st || t->n <= most)
+            return st;
+        most = t->n;
+        t->n = 0;
+        t->c = t->memory = malloc((size_t)most * sizeof *t->c);
+        if (!t->c)
+            return pe_no_memory("memory", err);
+    }
+    return st;
+}
+
+/* Leaves the candidates that say least. */
+static posenc_status keep_smallest(ballot *t, const uint64_t *view, const int32_t *colour, const int32_t *node,
+                                   pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    int64_t n = 0;
+    uint64_t least = 0;
+    for (int64_t i = 0; i < t->n && !st; i++) {
+        const int32_t v = node[t->c[i].place];
+        const uint64_t mine = view ? view[v] : (uint64_t)colour[v];
+        if (!n || mine < least) {
+            n = 0;
+            least = mine;
+        }
+        if (mine == least)
+            t->c[n++] = t->c[i];
+        st = pe_pace_add(pace, 4);
+    }
+    t->n = n;
+    return st;
+}
+
+/* The candidate of smallest view, then colour, then id; and whether all of that view and colour give its column. Where
+ * symmetries of the graph carry those of one view to each other, they have one colour. */
 static posenc_status choose_by_colour(pe_remainder *s, double low, pe_pivot *out, posenc_error *err)
 {
-    posenc_status st = need_colours(s->w, err);
-    pe_pace *pace = s->w->pace;
-    const int32_t *node = s->w->node, *colour = s->w->colour;
-    const double *d = s->w->diagonal;
-    for (int64_t i = 0; i < s->nblocks && !st; i++) {
-        pe_block *b = &s->b[i];
-        for (int64_t p = b->begin; p < b->end && b->rank && !st; p++) {
-            const int32_t mine = colour[node[p]], best = colour[node[out->place]];
-            if (d[p] >= low && (mine < best || (mine == best && node[p] < node[out->place])))
-                *out = (pe_pivot){ b, p, true };
-            st = pe_pace_add(pace, 8);
+    pe_canonical *w = s->w;
+    const int32_t *node = w->node;
+    ballot t;
+    posenc_status st = gather(s, low, &t, err);
+    bool one = false;
+    if (!st && !w->csr->weight && !(st = pe_views(w)) && !(st = keep_smallest(&t, w->view, NULL, node, w->pace))) {
+        one = t.n <= (int64_t)PE_LEN(t.few);
+        for (int64_t i = 1; i < t.n && one && !st; i++) {
+            one = pe_mirrored(w, node[t.c[0].place], node[t.c[i].place]);
+            st = pe_pace_add(w->pace, 500);
         }
-        st = st ? st : pe_pace_add(pace, 4);
     }
-    for (int64_t i = 0; i < s->nblocks && out->decided && !st; i++) {
-        const pe_block *b = &s->b[i];
-        for (int64_t p = b->begin; p < b->end && b->rank && out->decided && !st; p++) {
-            const bool equal = d[p] >= low && colour[node[p]] == colour[node[out->place]];
-            out->decided = !equal || (b == out->b && s->same(s, b, out->place, p));
-            st = pe_pace_add(pace, equal ? 8 * b->size : 4);
-        }
-        st = st ? st : pe_pace_add(pace, 4);
+    if (!st && !one && !(st = need_colours(w, err)))
+        st = keep_smallest(&t, NULL, w->colour, node, w->pace);
+    for (int64_t i = 0; i < t.n && !st; i++) {
+        if (!i || node[t.c[i].place] < node[out->place])
+            *out = (pe_pivot){ t.c[i].b, t.c[i].place, true };
+        st = pe_pace_add(w->pace, 4);
     }
+    for (int64_t i = 0; i < t.n && out->decided && !st; i++) {
+        out->decided = t.c[i].b == out->b && s->same(s, out->b, out->place, t.c[i].place);
+        st = pe_pace_add(w->pace, 8 * out->b->size);
+    }
+    free(t.memory);
     return st;
 }
 
@@ -119,8 +185,6 @@ posenc_status pe_pivot_choose(pe_remainder *s, pe_pivot *out, posenc_error *err)
     for (int64_t i = 0; i < s->nblocks; i++) {
         pe_block *b = &s->b[i];
         for (int64_t p = b->begin; p < b->end && b->rank; p++) {
-            if ((st = pe_pace_add(pace, 3)))
-                return st;
             if (d[p] <= low - margin)
                 continue;
             if (d[p] >= low && (out->place < 0 || node[p] < node[out->place]))
@@ -135,7 +199,7 @@ posenc_status pe_pivot_choose(pe_remainder *s, pe_pivot *out, posenc_error *err)
                     return st;
             }
         }
-        if ((st = pe_pace_add(pace, 4)))
+        if ((st = pe_pace_add(pace, 2 * (b->end - b->begin) + 4)))
             return st;
     }
     /* where the blur is wider than the band of candidates, who is one is chance, and colours would not help */

@@ -29,8 +29,8 @@ typedef struct prepared {
  *   queue   (n + 1) */
 static void arrange(const pe_component *c, int32_t *place, int32_t *queue)
 {
-    int32_t root = 0;
-    for (int pass = 0; pass < 2; pass++) {
+    int32_t root = c->end ? c->end - 1 : 0;
+    for (int pass = c->end ? 1 : 0; pass < 2; pass++) {
         int64_t head = 0, tail = 0;
         for (int64_t i = 0; i < c->n; i++)
             place[i] = -1;
@@ -68,7 +68,7 @@ static double weigh(const pe_component *c, const prepared *q)
     return ldexp(1, 2 - exponent);
 }
 
-static void fill(pe_group *g, int lane, const pe_component *c, const prepared *q)
+static void fill(pe_group *g, int lane, const pe_component *c, int64_t want, const prepared *q)
 {
     g->scale[lane] = weigh(c, q);
     for (int64_t i = 0; i < c->n; i++) {
@@ -84,6 +84,7 @@ static void fill(pe_group *g, int lane, const pe_component *c, const prepared *q
     }
     g->rows[lane] = c->n;
     g->first[lane] = c->kernel != NULL;
+    g->want[lane] = want;
 }
 
 /* ---- measuring ---- */
@@ -280,18 +281,32 @@ PE_KERNEL(extract, extract_body,
           (const pe_group *g, int64_t first, double *const *to, const int32_t *const *node, double *spare),
           (g, first, to, node, spare))
 
+/* One column of one lane. */
+static void extract_one(const pe_group *g, int64_t j, int lane, const int32_t *node, double *to)
+{
+    const double *from = g->vector + j * g->n * PE_GROUP + lane;
+    for (int64_t i = 0; i < g->rows[lane]; i++)
+        to[node[i] * PE_LANES] = from[i * PE_GROUP] + 0.0;
+}
+
 typedef enum verdict { SOLVED, INCOMPLETE, DOUBTFUL } verdict;
 
 /* Memory for `want` pairs. */
-static posenc_status allocate(int64_t n, int64_t want, pe_pairs *o, posenc_error *err)
+static posenc_status allocate(const pe_small *s, int64_t want, posenc_error *err)
 {
-    const int64_t np = panels(want);
-    double *memory = malloc((size_t)((n + 2) * np * PE_LANES) * sizeof *memory);
+    const int64_t n = s->c.n, np = panels(want);
+    const bool fits = s->room && np == panels(s->want);
+    double *memory = fits ? s->room : malloc(pe_small_room(n, want) * sizeof *memory);
     if (!memory)
         return pe_no_memory("memory", err);
-    *o = (pe_pairs){ .n = n, .count = want, .next = INFINITY, .panels = memory, .memory = memory };
-    o->values = memory + n * np * PE_LANES;
-    o->residuals = o->values + np * PE_LANES;
+    *s->out = (pe_pairs){ .n = n,
+                          .count = want,
+                          .next = INFINITY,
+                          .panels = memory,
+                          .memory = fits ? NULL : memory,
+                          .borrowed = fits,
+                          .values = memory + n * np * PE_LANES,
+                          .residuals = memory + (n + 1) * np * PE_LANES };
     return PE_OK;
 }
 
@@ -339,13 +354,15 @@ static verdict judge(const pe_small *s, const prepared *q, double bound, double 
     const bool good = measured(s, q, bound);
     if (good && o->count < total(s))
         o->next = next;
-    const bool whole = good && !(o->next - o->values[o->count - 1] < 0x1p-20 * bound);
+    const bool whole = good && !(o->next - o->values[o->count - 1] < PE_GROUP_CLUSTER / 4 * bound);
     if (!whole)
         pe_pairs_fini(o);
     return !good ? DOUBTFUL : whole ? SOLVED : INCOMPLETE;
 }
 
 /* ---- many ---- */
+
+enum { MORE = 4 }; /* pairs that a group finds beyond those sought, where that completes a cluster */
 
 typedef struct round_state {
     pe_small *jobs;
@@ -367,28 +384,33 @@ static posenc_status solve_group(round_state *r, const int32_t *job, int count, 
     for (int l = 0; l < count; l++) {
         const pe_component *c = &r->jobs[job[l]].c;
         arrange(c, r->lane[l].place, r->lane[l].node);
-        fill(&r->g, l, c, &r->lane[l]);
+        fill(&r->g, l, c, r->want[job[l]], &r->lane[l]);
     }
     double *to[PE_GROUP] = { NULL }, spare[PE_LANES];
     const int32_t *node[PE_GROUP] = { NULL };
     posenc_status st = pe_group_solve(&r->g, pace);
     for (int l = 0; l < count && !st; l++) {
-        pe_pairs *o = r->jobs[job[l]].out;
-        if (!doubted(&r->g, l, r->want[job[l]]))
-            st = allocate(r->jobs[job[l]].c.n, r->want[job[l]], o, err);
+        if (!doubted(&r->g, l, r->g.want[l]))
+            st = allocate(&r->jobs[job[l]], r->g.want[l], err);
         node[l] = r->lane[l].node;
     }
-    for (int64_t first = 0; first < chains && !st; first += PE_LANES) {
+    for (int64_t first = 0; first < r->g.chains && !st; first += PE_LANES) {
+        bool many = false;
         for (int l = 0; l < count; l++) {
             const pe_pairs *o = r->jobs[job[l]].out;
-            to[l] = first < o->count ? o->panels + first * o->n : NULL;
+            const int64_t columns = o->count - first;
+            to[l] = columns > 2 ? o->panels + first * o->n : NULL;
+            many = many || columns > 2;
+            for (int64_t k = 0; k < columns && columns <= 2; k++)
+                extract_one(&r->g, first + k, l, node[l], o->panels + first * o->n + k);
         }
-        extract_paths[pe_simd()](&r->g, first, to, node, spare);
+        if (many)
+            extract_paths[pe_simd()](&r->g, first, to, node, spare);
         st = pe_pace_add(pace, 16 * n);
     }
     for (int l = 0; l < count && !st; l++) {
         const pe_small *s = &r->jobs[job[l]];
-        const int64_t want = r->want[job[l]], all = total(s), more = want < s->want + 4 ? s->want + 4 : 2 * want;
+        const int64_t want = r->g.want[l], all = total(s), more = 2 * want;
         const double next = r->g.counted[want * PE_GROUP + l];
         const verdict v = judge(s, &r->lane[l], 4 / r->g.scale[l], next);
         r->want[job[l]] = v == INCOMPLETE ? (more < all ? more : all) : 0;
@@ -410,7 +432,7 @@ static posenc_status solve_sparse(round_state *r, int64_t job, pe_sparse *sparse
         return PE_OK;
     for (bool careful = false; want <= PE_SPARSE_WANT && 3 * want <= s->c.n;) { /* more: all at once */
         int64_t count = want;
-        if ((st = allocate(s->c.n, want, o, err)) || (st = pe_sparse_pairs(sparse, want, careful, o->panels, pace)))
+        if ((st = allocate(s, want, err)) || (st = pe_sparse_pairs(sparse, want, careful, o->panels, pace)))
             break;
         const bool good = measured(s, q, bound);
         if (good && want < total(s))
@@ -495,7 +517,7 @@ posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posen
         int64_t chains = 1;
         for (int64_t i = 0; i < count; i++)
             chains = r.want[i] > chains ? r.want[i] : chains;
-        const size_t size = pe_group_bytes(rows, chains);
+        const size_t size = pe_group_bytes(rows, chains + MORE);
         if (size > had) {
             free(lanes);
             lanes = aligned_alloc(64, size);
@@ -505,7 +527,7 @@ posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posen
             st = pe_no_memory("memory", err);
             break;
         }
-        pe_group_init(&r.g, rows, chains, lanes);
+        pe_group_init(&r.g, rows, chains + MORE, lanes);
         for (int64_t i = 0; i < left && !st; i += PE_GROUP)
             st = solve_group(&r, r.order + i, left - i < PE_GROUP ? (int)(left - i) : PE_GROUP, pace, err);
     }
@@ -518,7 +540,8 @@ posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posen
 
 uint64_t pe_small_bytes(int64_t rows, int64_t arcs, int64_t want, int64_t count)
 {
-    const int64_t most = 2 * (want + 4); /* clusters are completed in rounds; those of more are rare and no larger */
+    const int64_t most = 2 * (want + MORE) +
+                         MORE; /* clusters are completed in rounds; those of more are rare and no larger */
     return pe_group_bytes(rows, most < rows ? most : rows) + (uint64_t)(16 * rows + 8 * arcs) * PE_GROUP +
            (uint64_t)count * 12 + (rows < PE_SPARSE_LEAST ? 0 : pe_sparse_bytes());
 }

@@ -15,12 +15,14 @@ typedef struct pe_small {
     pe_component c; /* of 2 .. PE_SMALL_ROWS rows, without a diagonal of its own */
     int64_t want;   /* pairs beside the kernel vector, 1 .. all there are */
     double tol;     /* as in pe_component_pairs */
+    double *room;   /* for the answer where it is not larger: pe_small_room numbers, aligned to 64 bytes; NULL: none */
     pe_pairs *out;  /* as pe_component_pairs would hand over, in panels; stays empty where not solved */
 } pe_small;
 
 posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posenc_error *err);
 /* dots[8 j + k]: column j of a by column k of b; a, b (n, 8). */
 void pe_panel_dots(int64_t n, const double *a, const double *b, double dots[64]);
+static inline size_t pe_small_room(int64_t n, int64_t want) { return (size_t)((n + 2) * ((want + 7) / 8 * 8)); }
 /* The largest and the smallest entry of each of eight columns; x (n, 8). */
 void pe_panel_extent(int64_t n, const double *x, double most[8], double least[8]);
 /* x = x * by + 0, by columns: no negative zeros. */

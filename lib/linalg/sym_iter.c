@@ -107,7 +107,7 @@ static posenc_status allocate(const job *j, int64_t count, pe_pairs *out)
 void pe_pairs_fini(pe_pairs *p)
 {
     free(p->vectors);
-    if (!p->memory) {
+    if (!p->memory && !p->borrowed) {
         free(p->values);
         free(p->residuals);
     }

@@ -842,9 +842,9 @@ void pe_rope_write(pe_rope_layout l, size_t n, const double *pair, double *row, 
         memcpy(dst + size, dst, size);
 }
 
-bool pe_rope_spin_straight(const pe_rope_spin *s, pe_rope_layout l)
+bool pe_rope_spin_straight(const pe_rope_spin *s)
 {
-    return s->fast && s->turning == s->pairs && s->attention.hi == 1 && l != PE_ROPE_INTERLEAVED;
+    return s->fast && s->turning == s->pairs && pe_rotor_scales(s->attention.hi);
 }
 
 pe_rotor_place pe_rope_spin_place(const pe_rope_spin *s, pe_rope_layout l, posenc_dtype dtype, void *cosines, void *sines)
@@ -855,7 +855,9 @@ pe_rotor_place pe_rope_spin_place(const pe_rope_spin *s, pe_rope_layout l, posen
         .first = sines,
         .second = cosines,
         .step = pe_rope_once(l) ? size : 2 * size,
-        .again = pe_rope_once(l) ? 0 : size,
+        .again = l == PE_ROPE_HALF ? size : 0,
+        .twice = l == PE_ROPE_INTERLEAVED,
+        .scale = s->attention.hi == 1 ? 0 : s->attention.hi,
     };
 }
 

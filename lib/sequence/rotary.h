@@ -174,7 +174,7 @@ pe_rope_spin pe_rope_spin_begin(const posenc_request *r, const pe_rope_params *p
                                 void *storage);
 posenc_status pe_rope_spin_row(pe_rope_spin *s, double position, double *cosine, double *sine, pe_pace *pace);
 /* Whether rows of tables come straight from the rotor: pe_rotor_rows, at this place. */
-bool pe_rope_spin_straight(const pe_rope_spin *s, pe_rope_layout l);
+bool pe_rope_spin_straight(const pe_rope_spin *s);
 pe_rotor_place pe_rope_spin_place(const pe_rope_spin *s, pe_rope_layout l, posenc_dtype dtype, void *cosines, void *sines);
 double pe_rope_spin_ns(const posenc_request *r, const pe_rope_params *p, bool single); /* cost of a row with its writing */
 

@@ -4,7 +4,7 @@
 #include "core/narrow.h"
 
 #if defined(__x86_64__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 #include <math.h>
@@ -30,19 +30,39 @@ static size_t stride(size_t pairs) { return (pairs + 7) / 8 * 8 + 8; }
 static size_t digit_rows(size_t pairs) { return keeps(pairs) ? DIGITS * 7 : DIGITS; }
 static size_t rotation_rows(size_t pairs) { return keeps(pairs) ? FARTHEST + 1 : 1; }
 
+/* In float32: from sines to cosines. */
+static size_t narrow_stride(size_t pairs) { return (pairs + 31) / 32 * 32 + 16; }
+static size_t narrow_rows(size_t pairs) { return keeps(pairs) ? FARTHEST + 2 : 0; }
+
+/* A power of two: as many as take half a megabyte, one at least. */
+static size_t kept_rows(size_t pairs)
+{
+    size_t n = 256;
+    while (n > 1 && n * 2 * stride(pairs) > 1 << 16)
+        n /= 2;
+    return n;
+}
+
 uint64_t pe_rotor_size(size_t pairs)
 {
-    const uint64_t rows = 1 + digit_rows(pairs) + rotation_rows(pairs) + LEVELS;
-    return rows * 2 * stride(pairs) * sizeof(double);
+    const uint64_t rows = 1 + digit_rows(pairs) + rotation_rows(pairs) + LEVELS + kept_rows(pairs);
+    return rows * 2 * stride(pairs) * sizeof(double) + narrow_rows(pairs) * 2 * narrow_stride(pairs) * sizeof(float) +
+           kept_rows(pairs) * sizeof(int64_t);
 }
 
 pe_rotor pe_rotor_begin(const pe_dd *w, size_t pairs, void *storage)
 {
     const size_t row = 2 * stride(pairs);
-    pe_rotor r = { .pairs = pairs, .w = w, .unit = storage, .block = -1, .last = -1 };
+    pe_rotor r = { .pairs = pairs, .w = w, .unit = storage, .at = { -1, -1, -1, -1 }, .last = -1, .narrow_at = -1 };
     r.digit = r.unit + row;
     r.rotation = r.digit + digit_rows(pairs) * row;
     r.chain = r.rotation + rotation_rows(pairs) * row;
+    r.kept = r.chain + LEVELS * row;
+    r.keeps = kept_rows(pairs);
+    r.narrow = (float *)(void *)(r.kept + r.keeps * row);
+    r.kept_at = (int64_t *)(void *)(r.narrow + narrow_rows(pairs) * 2 * narrow_stride(pairs));
+    for (size_t i = 0; i < r.keeps; i++)
+        r.kept_at[i] = -1;
     for (size_t i = 0; i < pairs; i++) {
         r.unit[i] = 0;
         r.unit[row / 2 + i] = 1;
@@ -95,55 +115,110 @@ PE_KERNEL(turn, turn_body,
  */
 typedef struct product {
     const double *sa, *ca, *sb, *cb;
-    size_t n;                /* a multiple of GROUP */
-    bool negative, back;     /* the position is negative; the row is before the anchor */
-    pe_rotor_place to;       /* of the row */
-    char *opposite, *second; /* of the row opposite, which is after the anchor: its first and second place; NULL: none */
+    size_t n;                         /* a multiple of GROUP */
+    float most;                       /* what is small: 2^-18 times the scale */
+    bool negative, back;              /* the position is negative; the row is before the anchor */
+    const pe_rotor_place *to;         /* whose two places are not read, but */
+    char *first, *second;             /* those of the row; zipped: the row, and NULL */
+    char *first2, *second2;           /* those of the row opposite, which is after the anchor; NULL: none */
+    const float *narrow_a, *narrow_b; /* sines of anchor and rotation in float32; NULL: none */
+    size_t narrow_stride;             /* from there to the cosines */
 } product;
 
-enum { GROUP = 2 * PE_LANES }; /* pairs written together: whole lines of the cache, where they are float32 */
+enum { GROUP = 2 * PE_LANES, LINE = 64 }; /* pairs written together: whole lines of the cache, where they are float32 */
 
 typedef float quad __attribute__((vector_size(16)));
-typedef uint16_t halves8 __attribute__((vector_size(16)));
 
-PE_BODY void put_quad(char *to, const quad *q)
+#if defined(__x86_64__)
+/* Not always inlined: then the body of a kernel may name it, which is none of any one path. */
+static inline PE_AVX512 void stream64(char *to, const pe_floats16 *f) { _mm512_stream_ps((float *)(void *)to, (__m512)*f); }
+static inline PE_AVX2 void stream32(char *to, const pe_floats16 *f)
+{
+    _mm256_stream_ps((float *)(void *)to, (__m256)__builtin_shufflevector(*f, *f, 0, 1, 2, 3, 4, 5, 6, 7));
+    _mm256_stream_ps((float *)(void *)(to + 32), (__m256)__builtin_shufflevector(*f, *f, 8, 9, 10, 11, 12, 13, 14, 15));
+}
+static inline PE_AVX512 void float16_of(const pe_floats16 *f, pe_words16 *w)
+{
+    *w = (pe_words16)_mm512_cvtepu16_epi32(_mm512_cvtps_ph((__m512)*f, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static inline PE_AVX512 bool any_up_to(const pe_words16 *least, float most)
+{
+    return _mm512_cmp_ps_mask((__m512)*least, _mm512_set1_ps(most), _CMP_LE_OQ) != 0;
+}
+static inline PE_AVX512 void least_magnitude(pe_words16 *least, const pe_floats16 *f)
+{
+    *least = (pe_words16)_mm512_range_ps((__m512)*f, (__m512)*least, 0xa);
+}
+PE_BODY void stream16(char *to, const quad *q) { _mm_stream_ps((float *)(void *)to, (__m128)*q); }
+#else
+PE_BODY void stream16(char *to, const quad *q) { memcpy(to, q, sizeof *q); }
+#endif
+
+/* One line; `past`: the alignment, 64 or 16, where around the cache; 0: through it. */
+PE_BODY void put_floats(char *to, const pe_floats16 *f, int past, pe_path here)
+{
+    if (!past) {
+        memcpy(to, f, sizeof *f);
+        return;
+    }
+#if defined(__x86_64__)
+    if (past == LINE && here == PE_PATH_AVX512) {
+        stream64(to, f);
+        return;
+    }
+    if (past == LINE && here == PE_PATH_AVX2) {
+        stream32(to, f);
+        return;
+    }
+#endif
+    (void)here;
+    const quad a = __builtin_shufflevector(*f, *f, 0, 1, 2, 3), b = __builtin_shufflevector(*f, *f, 4, 5, 6, 7);
+    const quad c = __builtin_shufflevector(*f, *f, 8, 9, 10, 11), d = __builtin_shufflevector(*f, *f, 12, 13, 14, 15);
+    stream16(to, &a);
+    stream16(to + 16, &b);
+    stream16(to + 32, &c);
+    stream16(to + 48, &d);
+}
+
+/* ---- whether one is small ---- */
+
+/* Of the float32 so far, by the path: the least magnitudes, or words that are negative where one was up to what `bits` are
+ * of. */
+PE_BODY void small_begin(pe_words16 *low, pe_path here)
+{
+    const pe_words16 none = { 0 };
+    *low = here == PE_PATH_AVX512 ? none + 0x7f7fffff : none;
+}
+
+PE_BODY void small_add(pe_words16 *low, const pe_floats16 *f, uint32_t bits, pe_path here)
 {
 #if defined(__x86_64__)
-    _mm_stream_ps((float *)(void *)to, (__m128)*q);
-#else
-    memcpy(to, q, sizeof *q);
+    if (here == PE_PATH_AVX512) {
+        least_magnitude(low, f);
+        return;
+    }
 #endif
+    (void)here;
+    *low |= ((pe_words16)*f & 0x7fffffff) - (bits + 1);
 }
 
-PE_BODY void put_floats(char *to, const pe_floats16 *f, bool past)
+PE_BODY bool small_end(const pe_words16 *low, float most, pe_path here)
 {
-    if (past) {
-        const quad a = __builtin_shufflevector(*f, *f, 0, 1, 2, 3), b = __builtin_shufflevector(*f, *f, 4, 5, 6, 7);
-        const quad c = __builtin_shufflevector(*f, *f, 8, 9, 10, 11), d = __builtin_shufflevector(*f, *f, 12, 13, 14, 15);
-        put_quad(to, &a);
-        put_quad(to + 16, &b);
-        put_quad(to + 32, &c);
-        put_quad(to + 48, &d);
-    } else {
-        memcpy(to, f, sizeof *f);
-    }
-}
-
-PE_BODY void put_halves(char *to, const pe_halves16 *h, bool past)
-{
-    if (past) {
-        const quad a = (quad)__builtin_shufflevector(*h, *h, 0, 1, 2, 3, 4, 5, 6, 7),
-                   b = (quad)__builtin_shufflevector(*h, *h, 8, 9, 10, 11, 12, 13, 14, 15);
-        put_quad(to, &a);
-        put_quad(to + 16, &b);
-    } else {
-        memcpy(to, h, sizeof *h);
-    }
+#if defined(__x86_64__)
+    if (here == PE_PATH_AVX512)
+        return any_up_to(low, most);
+#endif
+    (void)here;
+    (void)most;
+    uint32_t any = 0;
+    for (int l = 0; l < 2 * PE_LANES; l++)
+        any |= (*low)[l];
+    return any >> 31;
 }
 
 /* Two times eight float64 as sixteen float32: rounded to odd on the way to what is shorter. */
 PE_BODY void sixteen(const pe_lanes *first, const pe_lanes *second, posenc_dtype dtype, bool zipped, pe_floats16 *f,
-                     pe_words16 *low)
+                     pe_words16 *low, uint32_t bits, pe_path here)
 {
     pe_lanes x = *first, y = *second;
     if (dtype != PE_float32) {
@@ -151,11 +226,18 @@ PE_BODY void sixteen(const pe_lanes *first, const pe_lanes *second, posenc_dtype
         pe_lanes_odd(&y);
     }
     pe_floats16_of(&x, &y, zipped, f);
-    *low |= ((pe_words16)*f & 0x7fffffff) - 0x36800001; /* negative up to 2^-18 */
+    small_add(low, f, bits, here);
 }
 
-PE_BODY void shorter(const pe_floats16 *f, posenc_dtype dtype, pe_words16 *w)
+PE_BODY void shorter(const pe_floats16 *f, posenc_dtype dtype, pe_words16 *w, pe_path here)
 {
+#if defined(__x86_64__)
+    if (dtype == PE_float16 && here == PE_PATH_AVX512) {
+        float16_of(f, w);
+        return;
+    }
+#endif
+    (void)here;
     if (dtype == PE_float16)
         pe_float16_of(f, true, w);
     else
@@ -163,57 +245,70 @@ PE_BODY void shorter(const pe_floats16 *f, posenc_dtype dtype, pe_words16 *w)
 }
 
 /* Rounds sixteen sines or cosines, and stores them, once or twice. */
-PE_BODY void put_apart(const pe_lanes *first, const pe_lanes *second, posenc_dtype dtype, bool past, size_t again, char *to,
-                       pe_words16 *low)
+PE_BODY void put_apart(const pe_lanes *first, const pe_lanes *second, posenc_dtype dtype, int past, size_t again, bool twice,
+                       char *to, pe_words16 *low, uint32_t bits, pe_path here)
 {
     pe_floats16 f;
-    sixteen(first, second, dtype, false, &f, low);
+    sixteen(first, second, dtype, false, &f, low, bits, here);
     if (dtype == PE_float32) {
-        put_floats(to, &f, past);
+        if (twice) {
+            const pe_floats16 g = __builtin_shufflevector(f, f, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+            f = __builtin_shufflevector(f, f, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15);
+            put_floats(to, &g, past, here);
+            put_floats(to + sizeof f, &f, past, here);
+            return;
+        }
+        put_floats(to, &f, past, here);
         if (again)
-            put_floats(to + again, &f, past);
+            put_floats(to + again, &f, past, here);
         return;
     }
     pe_words16 w;
-    shorter(&f, dtype, &w);
+    shorter(&f, dtype, &w, here);
+    if (twice) {
+        f = (pe_floats16)(w | w << 16);
+        put_floats(to, &f, past, here);
+        return;
+    }
     const pe_halves16 h = __builtin_convertvector(w, pe_halves16);
-    put_halves(to, &h, past);
+    memcpy(to, &h, sizeof h);
     if (again)
-        put_halves(to + again, &h, past);
+        memcpy(to + again, &h, sizeof h);
 }
 
 /* Rounds sixteen pairs of `a`, `b`, and stores them alternating: two float32 lines, or one of halves. */
 PE_BODY void put_zipped(const pe_lanes *a, const pe_lanes *b, const pe_lanes *a2, const pe_lanes *b2, posenc_dtype dtype,
-                        bool past, char *to, pe_words16 *low)
+                        int past, char *to, pe_words16 *low, uint32_t bits, pe_path here)
 {
     pe_floats16 f, g;
     if (dtype == PE_float32) {
-        sixteen(a, b, dtype, true, &f, low);
-        sixteen(a2, b2, dtype, true, &g, low);
-        put_floats(to, &f, past);
-        put_floats(to + sizeof f, &g, past);
+        sixteen(a, b, dtype, true, &f, low, bits, here);
+        sixteen(a2, b2, dtype, true, &g, low, bits, here);
+        put_floats(to, &f, past, here);
+        put_floats(to + sizeof f, &g, past, here);
         return;
     }
     pe_words16 v, w;
-    sixteen(a, a2, dtype, false, &f, low);
-    sixteen(b, b2, dtype, false, &g, low);
-    shorter(&f, dtype, &v);
-    shorter(&g, dtype, &w);
+    sixteen(a, a2, dtype, false, &f, low, bits, here);
+    sixteen(b, b2, dtype, false, &g, low, bits, here);
+    shorter(&f, dtype, &v, here);
+    shorter(&g, dtype, &w, here);
     f = (pe_floats16)(v | w << 16); /* the first of a pair is the lower half */
-    put_floats(to, &f, past);
+    put_floats(to, &f, past, here);
 }
 
 /* The results of a row for two times eight pairs: where they go. */
 PE_BODY void put_row(const pe_lanes *s, const pe_lanes *k, const pe_lanes *s2, const pe_lanes *k2, posenc_dtype dtype,
-                     bool zipped, bool swap, bool past, size_t again, char *to, char *to2, pe_words16 *low)
+                     bool zipped, bool swap, int past, size_t again, bool twice, char *to, char *to2, pe_words16 *low,
+                     uint32_t bits, pe_path here)
 {
     if (!zipped) {
-        put_apart(s, s2, dtype, past, again, to, low);
-        put_apart(k, k2, dtype, past, again, to2, low);
+        put_apart(s, s2, dtype, past, again, twice, to, low, bits, here);
+        put_apart(k, k2, dtype, past, again, twice, to2, low, bits, here);
     } else if (swap) {
-        put_zipped(k, s, k2, s2, dtype, past, to, low);
+        put_zipped(k, s, k2, s2, dtype, past, to, low, bits, here);
     } else {
-        put_zipped(s, k, s2, k2, dtype, past, to, low);
+        put_zipped(s, k, s2, k2, dtype, past, to, low, bits, here);
     }
 }
 
@@ -225,15 +320,34 @@ PE_BODY void load_four(const product *p, size_t i, pe_lanes *a, pe_lanes *b, pe_
     PE_LOAD(*d, p->cb + i, PE_LANES);
 }
 
-PE_BODY void write_loop(const product *of, posenc_dtype dtype, bool zipped, bool past, bool both, pe_words16 *low)
+PE_BODY void four_times(pe_lanes *a, pe_lanes *b, pe_lanes *c, pe_lanes *d, double scale)
+{
+    *a *= scale;
+    *b *= scale;
+    *c *= scale;
+    *d *= scale;
+}
+
+PE_BODY uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+PE_BODY void write_loop(const product *of, posenc_dtype dtype, bool zipped, int past, bool both, pe_words16 *low,
+                        pe_path here)
 {
     const product p = *of; /* no store is to what it holds */
     const size_t size = PE_LANES * (dtype == PE_float32 ? sizeof(float) : sizeof(uint16_t));
-    const size_t step = (zipped ? 4 : 2) * size, again = p.to.again;
+    const bool twice = !zipped && p.to->twice;
+    const size_t step = (zipped || twice ? 4 : 2) * size, again = p.to->again;
+    const double scale = p.to->scale;
+    const uint32_t bits = bits_of(p.most);
     const uint64_t negative = (uint64_t)p.negative << 63, back = (uint64_t)p.back << 63;
-    const bool swap = zipped && p.to.cosine_first;
-    char *to = p.to.first, *to2 = zipped ? to : p.to.second;
-    char *at = both ? p.opposite : to, *at2 = both && !zipped ? p.second : at;
+    const bool swap = zipped && p.to->cosine_first;
+    char *to = p.first, *to2 = zipped ? to : p.second;
+    char *at = both ? p.first2 : to, *at2 = both && !zipped ? p.second2 : at;
     for (size_t i = 0; i < p.n; i += GROUP, to += step, to2 += step, at += step, at2 += step) {
         pe_lanes a, b, c, d, a2, b2, c2, d2;
         load_four(&p, i, &a, &b, &c, &d);
@@ -241,51 +355,213 @@ PE_BODY void write_loop(const product *of, posenc_dtype dtype, bool zipped, bool
         if (both) {
             const pe_lanes ad = a * d, bc = b * c, bd = b * d, ac = a * c;
             const pe_lanes ad2 = a2 * d2, bc2 = b2 * c2, bd2 = b2 * d2, ac2 = a2 * c2;
-            const pe_lanes s = ad - bc, k = bd + ac, s2 = ad2 - bc2, k2 = bd2 + ac2;
-            put_row(&s, &k, &s2, &k2, dtype, zipped, swap, past, again, to, to2, low);
-            const pe_lanes t = ad + bc, l = bd - ac, t2 = ad2 + bc2, l2 = bd2 - ac2;
-            put_row(&t, &l, &t2, &l2, dtype, zipped, swap, past, again, at, at2, low);
+            pe_lanes s = ad - bc, k = bd + ac, s2 = ad2 - bc2, k2 = bd2 + ac2;
+            if (scale != 0)
+                four_times(&s, &k, &s2, &k2, scale);
+            put_row(&s, &k, &s2, &k2, dtype, zipped, swap, past, again, twice, to, to2, low, bits, here);
+            pe_lanes t = ad + bc, l = bd - ac, t2 = ad2 + bc2, l2 = bd2 - ac2;
+            if (scale != 0)
+                four_times(&t, &l, &t2, &l2, scale);
+            put_row(&t, &l, &t2, &l2, dtype, zipped, swap, past, again, twice, at, at2, low, bits, here);
         } else {
             c = (pe_lanes)((pe_bits)c ^ back);
             c2 = (pe_lanes)((pe_bits)c2 ^ back);
-            const pe_lanes s = (pe_lanes)((pe_bits)(a * d + b * c) ^ negative), k = b * d - a * c;
-            const pe_lanes s2 = (pe_lanes)((pe_bits)(a2 * d2 + b2 * c2) ^ negative), k2 = b2 * d2 - a2 * c2;
-            put_row(&s, &k, &s2, &k2, dtype, zipped, swap, past, again, to, to2, low);
+            pe_lanes s = (pe_lanes)((pe_bits)(a * d + b * c) ^ negative), k = b * d - a * c;
+            pe_lanes s2 = (pe_lanes)((pe_bits)(a2 * d2 + b2 * c2) ^ negative), k2 = b2 * d2 - a2 * c2;
+            if (scale != 0)
+                four_times(&s, &k, &s2, &k2, scale);
+            put_row(&s, &k, &s2, &k2, dtype, zipped, swap, past, again, twice, to, to2, low, bits, here);
         }
     }
 }
 
-PE_BODY void write_body(const product *p, posenc_dtype dtype, bool zipped, bool *small)
+PE_BODY void write_past(const product *p, posenc_dtype dtype, bool zipped, int past, pe_words16 *low, pe_path here)
 {
-    pe_words16 low = { 0 };
-    if (p->to.past && p->opposite)
-        write_loop(p, dtype, zipped, true, true, &low);
-    else if (p->to.past)
-        write_loop(p, dtype, zipped, true, false, &low);
-    else if (p->opposite)
-        write_loop(p, dtype, zipped, false, true, &low);
+    if (p->first2)
+        write_loop(p, dtype, zipped, past, true, low, here);
     else
-        write_loop(p, dtype, zipped, false, false, &low);
-    uint32_t any = 0;
-    for (int l = 0; l < 2 * PE_LANES; l++)
-        any |= low[l];
-    *small = any >> 31;
+        write_loop(p, dtype, zipped, past, false, low, here);
 }
 
-PE_KERNEL(write32, write_body, (const product *p, bool *small), (p, PE_float32, false, small))
-PE_KERNEL(write16, write_body, (const product *p, bool *small), (p, PE_float16, false, small))
-PE_KERNEL(writeb16, write_body, (const product *p, bool *small), (p, PE_bfloat16, false, small))
-PE_KERNEL(zip32, write_body, (const product *p, bool *small), (p, PE_float32, true, small))
-PE_KERNEL(zip16, write_body, (const product *p, bool *small), (p, PE_float16, true, small))
-PE_KERNEL(zipb16, write_body, (const product *p, bool *small), (p, PE_bfloat16, true, small))
+/* ---- bfloat16 by way of float32, with AVX-512 ----
+ *
+ * A product of float32 is within 4 u of that of float64, u = 2^-24: each factor, a product and sums are rounded, and the
+ * sum; and |a d| + |b c| <= 1. Where what is DOUBT below and what is DOUBT above it round to the same bfloat16, what lies
+ * between does: the float64 product too. Otherwise that is made. So the bits are those of the other paths. */
+#if defined(__x86_64__)
+#define DOUBT 0x1.8p-22F /* 6 u */
 
-static void write_product(const product *p, bool *small)
+/* The halves in the upper bits of words, of what lies between two numbers. */
+static inline PE_AVX512 __m512i halves_of(__m512 low, __m512 high, __m512i *doubt)
+{
+    const __m512i half = _mm512_set1_epi32(0x8000);
+    const __m512i a = _mm512_add_epi32(_mm512_castps_si512(low), half),
+                  b = _mm512_add_epi32(_mm512_castps_si512(high), half);
+    *doubt = _mm512_ternarylogic_epi32(*doubt, a, b, 0xf6); /* doubt | (a ^ b) */
+    return b;
+}
+
+/* Of two words the upper halves: those of `first` below. */
+static inline PE_AVX512 __m512i join(__m512i first, __m512i second)
+{
+    const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
+    return _mm512_ternarylogic_epi32(_mm512_srli_epi32(first, 16), second, upper, 0xf8); /* a | (b & c) */
+}
+
+static PE_AVX512 __attribute__((noinline)) void write_in_float64(const product *of, size_t i, size_t n, bool zipped,
+                                                                 int past, pe_words16 *low)
+{
+    const size_t column = i * sizeof(uint16_t) * (zipped ? 2 : 1);
+    product p = *of;
+    p.sa += i;
+    p.ca += i;
+    p.sb += i;
+    p.cb += i;
+    p.n = n;
+    p.first += column;
+    p.first2 += column;
+    if (!zipped) {
+        p.second += column;
+        p.second2 += column;
+    }
+    if (zipped && past)
+        write_loop(&p, PE_bfloat16, true, LINE, true, low, PE_PATH_AVX512);
+    else if (zipped)
+        write_loop(&p, PE_bfloat16, true, 0, true, low, PE_PATH_AVX512);
+    else
+        write_loop(&p, PE_bfloat16, false, 0, true, low, PE_PATH_AVX512);
+}
+
+/* Sixteen products of both rows. */
+typedef struct both {
+    __m512i s, k, t, l;
+} both;
+
+static inline PE_AVX512 void both_of(const product *p, size_t i, both *out, __m512i *doubt)
+{
+    const __m512 a = _mm512_loadu_ps(p->narrow_a + i), b = _mm512_loadu_ps(p->narrow_a + p->narrow_stride + i);
+    const __m512 c = _mm512_loadu_ps(p->narrow_b + i), d = _mm512_loadu_ps(p->narrow_b + p->narrow_stride + i);
+    const __m512 e = _mm512_set1_ps(DOUBT), bc = _mm512_mul_ps(b, c), ac = _mm512_mul_ps(a, c);
+    const __m512 ad = _mm512_fmsub_ps(a, d, e), ad2 = _mm512_fmadd_ps(a, d, e);
+    const __m512 bd = _mm512_fmsub_ps(b, d, e), bd2 = _mm512_fmadd_ps(b, d, e);
+    out->s = halves_of(_mm512_sub_ps(ad, bc), _mm512_sub_ps(ad2, bc), doubt);
+    out->k = halves_of(_mm512_add_ps(bd, ac), _mm512_add_ps(bd2, ac), doubt);
+    out->t = halves_of(_mm512_add_ps(ad, bc), _mm512_add_ps(ad2, bc), doubt);
+    out->l = halves_of(_mm512_sub_ps(bd, ac), _mm512_sub_ps(bd2, ac), doubt);
+}
+
+static inline PE_AVX512 void put_line(char *to, __m512i v, bool past)
+{
+    if (past)
+        _mm512_stream_si512((__m512i *)(void *)to, v);
+    else
+        _mm512_storeu_si512(to, v);
+}
+
+static inline PE_AVX512 void put_lines_twice(char *to, size_t again, __m512i v, bool past)
+{
+    put_line(to, v, past);
+    if (again)
+        put_line(to + again, v, past);
+}
+
+/* Two rows that alternate, a line of sixteen pairs at a time. */
+static PE_AVX512 void narrow_zipped(const product *p, pe_words16 *low)
+{
+    const bool past = p->to->past == LINE, swap = p->to->cosine_first;
+    for (size_t i = 0; i < p->n; i += GROUP) {
+        char *to = p->first + 4 * i, *at = p->first2 + 4 * i;
+        __m512i doubt = _mm512_setzero_si512();
+        both x;
+        both_of(p, i, &x, &doubt);
+        if (_mm512_test_epi32_mask(doubt, _mm512_set1_epi32((int)0xffff0000))) {
+            write_in_float64(p, i, GROUP, true, past, low);
+            continue;
+        }
+        put_line(to, swap ? join(x.k, x.s) : join(x.s, x.k), past);
+        put_line(at, swap ? join(x.l, x.t) : join(x.t, x.l), past);
+    }
+}
+
+/* Two rows of sines and two of cosines, 32 of each at a time: those with even numbers, then those with odd ones. */
+static PE_AVX512 void narrow_apart(const product *p, pe_words16 *low)
+{
+    const bool past = p->to->past == LINE;
+    const size_t again = p->to->again;
+    for (size_t i = 0; i < p->n; i += 2 * GROUP) {
+        __m512i doubt = _mm512_setzero_si512();
+        both x, y;
+        both_of(p, i, &x, &doubt);
+        both_of(p, i + GROUP, &y, &doubt);
+        if (_mm512_test_epi32_mask(doubt, _mm512_set1_epi32((int)0xffff0000))) {
+            write_in_float64(p, i, 2 * GROUP, false, past, low);
+            continue;
+        }
+        put_lines_twice(p->first + 2 * i, again, join(x.s, y.s), past);
+        put_lines_twice(p->second + 2 * i, again, join(x.k, y.k), past);
+        put_lines_twice(p->first2 + 2 * i, again, join(x.t, y.t), past);
+        put_lines_twice(p->second2 + 2 * i, again, join(x.l, y.l), past);
+    }
+}
+
+/* A row in float32, in the order that these read. */
+static PE_AVX512 void narrow_row(const double *row, size_t to_cosine, size_t pairs, bool zipped, float *to)
+{
+    for (int half = 0; half < 2; half++, row += to_cosine, to += narrow_stride(pairs)) {
+        size_t i = 0;
+        for (; !zipped && i + 2 * GROUP <= pairs; i += 2 * GROUP)
+            for (size_t k = 0; k < GROUP; k++) {
+                to[i + k] = (float)row[i + 2 * k];
+                to[i + GROUP + k] = (float)row[i + 2 * k + 1];
+            }
+        for (; zipped && i + PE_LANES <= pairs; i += PE_LANES)
+            _mm256_storeu_ps(to + i, _mm512_cvtpd_ps(_mm512_loadu_pd(row + i)));
+    }
+}
+#endif
+
+/* `n` products of one place and so of one kind. Halves apart do not fill lines: they are not written past
+ * the cache, nor are others that are not aligned to lines.
+ * `small`: a bit for each. */
+PE_BODY void write_body(const product *p, size_t n, posenc_dtype dtype, bool zipped, uint64_t *small, pe_path here)
+{
+    const bool lines = zipped || dtype == PE_float32;
+    *small = 0;
+    for (size_t i = 0; i < n; i++) {
+        pe_words16 low;
+        small_begin(&low, here);
+#if defined(__x86_64__)
+        if (dtype == PE_bfloat16 && here == PE_PATH_AVX512 && p[i].narrow_a) {
+            if (zipped)
+                narrow_zipped(&p[i], &low);
+            else
+                narrow_apart(&p[i], &low);
+        } else
+#endif
+            if (lines && p[i].to->past == LINE && here != PE_PATH_BASE)
+            write_past(&p[i], dtype, zipped, LINE, &low, here);
+        else if (dtype == PE_float32 && p[i].to->past)
+            write_past(&p[i], dtype, zipped, 16, &low, here);
+        else
+            write_past(&p[i], dtype, zipped, 0, &low, here);
+        *small |= (uint64_t)small_end(&low, p[i].most, here) << i;
+    }
+}
+
+PE_KERNEL(write32, write_body, (const product *p, size_t n, uint64_t *small), (p, n, PE_float32, false, small, pe_here))
+PE_KERNEL(write16, write_body, (const product *p, size_t n, uint64_t *small), (p, n, PE_float16, false, small, pe_here))
+PE_KERNEL(writeb16, write_body, (const product *p, size_t n, uint64_t *small), (p, n, PE_bfloat16, false, small, pe_here))
+PE_KERNEL(zip32, write_body, (const product *p, size_t n, uint64_t *small), (p, n, PE_float32, true, small, pe_here))
+PE_KERNEL(zip16, write_body, (const product *p, size_t n, uint64_t *small), (p, n, PE_float16, true, small, pe_here))
+PE_KERNEL(zipb16, write_body, (const product *p, size_t n, uint64_t *small), (p, n, PE_bfloat16, true, small, pe_here))
+
+static void write_products(const product *p, size_t n, uint64_t *small)
 {
     const pe_path path = pe_simd();
-    switch (p->to.dtype) {
-    case PE_float16: (p->to.zipped ? zip16_paths : write16_paths)[path](p, small); break;
-    case PE_bfloat16: (p->to.zipped ? zipb16_paths : writeb16_paths)[path](p, small); break;
-    default: (p->to.zipped ? zip32_paths : write32_paths)[path](p, small); break;
+    switch (p->to->dtype) {
+    case PE_float16: (p->to->zipped ? zip16_paths : write16_paths)[path](p, n, small); break;
+    case PE_bfloat16: (p->to->zipped ? zipb16_paths : writeb16_paths)[path](p, n, small); break;
+    default: (p->to->zipped ? zip32_paths : write32_paths)[path](p, n, small); break;
     }
 }
 
@@ -466,37 +742,64 @@ static posenc_status rotation(pe_rotor *r, int step, const double **row, pe_pace
     return st;
 }
 
+/* Whether the anchor of a level is that of a block, or is kept. */
+static bool is_there(pe_rotor *r, int level, int64_t block)
+{
+    const int64_t at = block >> 6 * (level - 1);
+    const size_t place = (size_t)at & (r->keeps - 1);
+    if (r->at[level] == at)
+        return true;
+    if (level != 2 || r->kept_at[place] != at)
+        return false;
+    r->anchor[2] = r->kept + place * 2 * stride(r->pairs);
+    r->at[2] = at;
+    return true;
+}
+
+/* What is above all digits; where that is nothing, factors begin with the digits. */
+static posenc_status make_top(pe_rotor *r, int64_t above, pe_pace *pace)
+{
+    r->at[0] = -1;
+    posenc_status st = above ? exact(r, ldexp((double)above, 6 * LEVELS), r->chain, pace) : PE_OK;
+    if (st)
+        return st;
+    r->anchor[0] = above ? r->chain : r->unit;
+    r->at[0] = above;
+    return PE_OK;
+}
+
+/* The anchor of a level, from that above. */
+static posenc_status make_anchor(pe_rotor *r, int level, int64_t at, pe_pace *pace)
+{
+    const size_t row = 2 * stride(r->pairs), place = (size_t)at & (r->keeps - 1);
+    const double *above = r->anchor[level == LEVELS - 1 ? 0 : level + 1], *high, *low;
+    double *to = level == 2 ? r->kept + place * row : r->chain + (size_t)level * row;
+    r->at[level] = -1;
+    if (level == 2)
+        r->kept_at[place] = -1;
+    posenc_status st = two_factors(r, level, (int)(at & 63), &high, &low, pace);
+    st = st ? st : multiply_three(r, above, high, low, to, &r->anchor[level], pace);
+    if (st)
+        return st;
+    r->at[level] = at;
+    if (r->anchor[level] == to && level == 2)
+        r->kept_at[place] = at;
+    return PE_OK;
+}
+
 /* Brings the anchors to a block: those of the levels above that stay, stay. */
 static posenc_status go_to(pe_rotor *r, int64_t block, pe_pace *pace)
 {
-    const size_t row = 2 * stride(r->pairs);
+    const int64_t above = block >> 6 * (LEVELS - 1);
     int level = 1;
-    if (r->block < 0)
-        level = LEVELS;
-    else
-        while (level < LEVELS && r->block >> 6 * level != block >> 6 * level)
-            level++;
-    r->block = -1;
-    if (level == LEVELS) { /* what is above all digits; where that is nothing, factors begin with the digits */
-        double *top = r->chain;
-        const int64_t above = block >> 6 * (LEVELS - 1);
-        posenc_status st = above ? exact(r, ldexp((double)above, 6 * LEVELS), top, pace) : PE_OK;
-        if (st)
-            return st;
-        r->anchor[0] = above ? top : r->unit;
-        level--;
-    }
-    for (; level >= 1; level--) {
-        const double *above = r->anchor[level == LEVELS - 1 ? 0 : level + 1], *high, *low;
-        double *to = r->chain + (size_t)level * row;
-        posenc_status st = two_factors(r, level, (int)(block >> 6 * (level - 1) & 63), &high, &low, pace);
-        if (!st)
-            st = multiply_three(r, above, high, low, to, &r->anchor[level], pace);
-        if (st)
-            return st;
-    }
-    r->block = block;
-    return PE_OK;
+    posenc_status st = PE_OK;
+    while (level < LEVELS && !is_there(r, level, block))
+        level++;
+    if (level == LEVELS && r->at[0] != above)
+        st = make_top(r, above, pace);
+    while (!st && --level >= 1)
+        st = make_anchor(r, level, block >> 6 * (level - 1), pace);
+    return st;
 }
 
 /* ---- rows ---- */
@@ -505,16 +808,18 @@ static posenc_status go_to(pe_rotor *r, int64_t block, pe_pace *pace)
 typedef struct way {
     const double *anchor, *rotation;
     bool back;
+    int step; /* how far */
 } way;
 
 /* Of a whole position, which is not negative. */
 static posenc_status prepare(pe_rotor *r, int64_t p, way *y, pe_pace *pace)
 {
     const int64_t block = (p + FARTHEST) / STEPS, step = p - block * STEPS;
-    posenc_status st = block == r->block ? PE_OK : go_to(r, block, pace);
+    posenc_status st = block == r->at[1] ? PE_OK : go_to(r, block, pace);
     st = st ? st : rotation(r, (int)(step < 0 ? -step : step), &y->rotation, pace);
     y->anchor = r->anchor[1];
     y->back = step < 0;
+    y->step = (int)(step < 0 ? -step : step);
     return st;
 }
 
@@ -565,9 +870,10 @@ enum { SOME = 512 };
 static pe_rotor_place place_of(const pe_rotor_place *to, int64_t i, size_t first)
 {
     const size_t offset = (size_t)i * to->step, pair = first * posenc_dtype_size(to->dtype);
+    const size_t column = to->zipped || to->twice ? 2 * pair : pair;
     pe_rotor_place p = *to;
-    p.first = (char *)to->first + offset + (to->zipped ? 2 * pair : pair);
-    p.second = to->zipped ? NULL : (char *)to->second + offset + pair;
+    p.first = (char *)to->first + offset + column;
+    p.second = to->zipped ? NULL : (char *)to->second + offset + column;
     return p;
 }
 
@@ -579,6 +885,17 @@ static __attribute__((noinline)) posenc_status put_plainly(const pe_rotor *r, co
     posenc_status st = some_pairs(r, y, position, first, m, sine, cosine, pace);
     if (st)
         return st;
+    for (size_t i = 0; to->scale != 0 && i < m; i++) {
+        sine[i] *= to->scale;
+        cosine[i] *= to->scale;
+    }
+    if (to->twice) {
+        pe_zip(sine, sine, m, row);
+        posenc_convert(to->dtype, to->first, row, 2 * m);
+        pe_zip(cosine, cosine, m, row);
+        posenc_convert(to->dtype, to->second, row, 2 * m);
+        return PE_OK;
+    }
     if (to->zipped) {
         pe_zip(to->cosine_first ? cosine : sine, to->cosine_first ? sine : cosine, m, row);
         posenc_convert(to->dtype, to->first, row, 2 * m);
@@ -595,50 +912,141 @@ static __attribute__((noinline)) posenc_status put_plainly(const pe_rotor *r, co
 }
 
 /* One row, or two opposite ones: number i at `position`, and number `opposite` (-1: none) as far after the anchor as that is
- * before it. */
-static posenc_status put_rows(const pe_rotor *r, const way *y, double position, int64_t i, double position2,
-                              int64_t opposite, const pe_rotor_place *to, pe_pace *pace)
+ * before it, at `position2`. */
+typedef struct line {
+    way y;
+    double position, position2;
+    int64_t i, opposite;
+} line;
+
+enum { MOST_LINES = FARTHEST + 1 };
+
+static posenc_status put_line_plainly(const pe_rotor *r, const line *l, size_t first, size_t m, const pe_rotor_place *to,
+                                      pe_pace *pace)
 {
-    const size_t n = r->pairs, to_cosine = stride(n);
-    const bool lanes = is_whole(position);
-    posenc_status st = PE_OK;
-    for (size_t first = 0, m; first < n && !st; first += m) {
-        const size_t left = n - first; /* whole groups together, then the rest */
-        m = left >= SOME ? SOME : left >= GROUP ? left / GROUP * GROUP : left;
-        const pe_rotor_place here = place_of(to, i, first), there = place_of(to, opposite < 0 ? i : opposite, first);
-        if (lanes && m >= GROUP) {
-            const double *a = y->anchor + first, *b = y->rotation + first;
-            product of = { a, a + to_cosine, b, b + to_cosine, m, position < 0, y->back, here, NULL, NULL };
-            if (opposite >= 0) {
-                of.opposite = there.first;
-                of.second = there.second;
-            }
-            bool small;
-            write_product(&of, &small);
-            st = pe_pace_add(pace, (int64_t)m * (opposite < 0 ? 1 : 2) * TURN_NS);
-            if (st || !small)
-                continue;
-        }
-        st = put_plainly(r, y, position, first, m, &here, pace);
-        if (!st && opposite >= 0) {
-            way forth = *y;
-            forth.back = false;
-            st = put_plainly(r, &forth, position2, first, m, &there, pace);
+    pe_rotor_place at = place_of(to, l->i, first);
+    posenc_status st = put_plainly(r, &l->y, l->position, first, m, &at, pace);
+    if (st || l->opposite < 0)
+        return st;
+    way forth = l->y;
+    forth.back = false;
+    at = place_of(to, l->opposite, first);
+    return put_plainly(r, &forth, l->position2, first, m, &at, pace);
+}
+
+static void set_product(const pe_rotor *r, const line *l, size_t first, size_t m, const pe_rotor_place *to, bool narrow,
+                        product *p)
+{
+    const size_t to_cosine = stride(r->pairs);
+    const double *a = l->y.anchor + first, *b = l->y.rotation + first;
+    const float most = (float)(to->scale != 0 ? SMALL * to->scale * 1.001 : SMALL); /* rounded, it is no less */
+    *p = (product){ .sa = a,
+                    .ca = a + to_cosine,
+                    .sb = b,
+                    .cb = b + to_cosine,
+                    .n = m,
+                    .most = most,
+                    .negative = l->position < 0,
+                    .back = l->y.back,
+                    .to = to };
+    const size_t column = first * posenc_dtype_size(to->dtype) * (to->zipped || to->twice ? 2 : 1);
+    size_t row = (size_t)l->i * to->step + column;
+    p->first = (char *)to->first + row;
+    p->second = to->zipped ? NULL : (char *)to->second + row;
+    if (l->opposite >= 0) {
+        row = (size_t)l->opposite * to->step + column;
+        p->first2 = (char *)to->first + row;
+        p->second2 = to->zipped ? NULL : (char *)to->second + row;
+        if (narrow) {
+            p->narrow_stride = narrow_stride(r->pairs);
+            p->narrow_a = r->narrow + first;
+            p->narrow_b = p->narrow_a + 2 * p->narrow_stride * (size_t)(1 + l->y.step);
         }
     }
+}
+
+enum { LEAST_NARROW = 8 }; /* rows that are worth an anchor in float32 */
+
+/* Anchor and rotations in float32, where they are of use. */
+static bool make_narrow(pe_rotor *r, const line *l, size_t n, const pe_rotor_place *to)
+{
+    bool made = false;
+#if defined(__x86_64__)
+    const size_t to_cosine = stride(r->pairs), row = 2 * narrow_stride(r->pairs);
+    made = to->dtype == PE_bfloat16 && to->scale == 0 && !to->twice && keeps(r->pairs) && pe_simd() == PE_PATH_AVX512;
+    if (made && r->narrow_zipped != to->zipped) {
+        r->narrow_zipped = to->zipped;
+        r->narrow_at = -1;
+        r->narrow_made = 0;
+    }
+    if (made && r->narrow_at != r->at[1]) {
+        narrow_row(r->anchor[1], to_cosine, r->pairs, to->zipped, r->narrow);
+        r->narrow_at = r->at[1];
+    }
+    for (size_t i = 0; i < n && made; i++) {
+        const int step = l[i].y.step;
+        if (!(r->narrow_made >> step & 1))
+            narrow_row(l[i].y.rotation, to_cosine, r->pairs, to->zipped, r->narrow + row * (size_t)(1 + step));
+        r->narrow_made |= 1ULL << step;
+    }
+#else
+    (void)r;
+    (void)l;
+    (void)n;
+    (void)to;
+#endif
+    return made;
+}
+
+/* Whole positions from one anchor, n <= MOST_LINES. */
+static posenc_status put_lines(pe_rotor *r, const line *l, size_t n, const pe_rotor_place *to, pe_pace *pace)
+{
+    product p[MOST_LINES];
+    posenc_status st = PE_OK;
+    const bool narrow = n >= LEAST_NARROW && make_narrow(r, l, n, to);
+    for (size_t first = 0, m; first < r->pairs && !st; first += m) {
+        const size_t left = r->pairs - first; /* whole groups together, then the rest */
+        uint64_t small = UINT64_MAX;
+        m = left >= SOME ? SOME : left >= GROUP ? left / GROUP * GROUP : left;
+        if (m >= GROUP) {
+            for (size_t i = 0; i < n; i++)
+                set_product(r, &l[i], first, m, to, narrow && (to->zipped || m % (2 * GROUP) == 0), &p[i]);
+            write_products(p, n, &small);
+            st = pe_pace_add(pace, 2 * (int64_t)(m * n) * TURN_NS);
+        }
+        for (size_t i = 0; i < n && !st; i++)
+            if (small >> i & 1)
+                st = put_line_plainly(r, &l[i], first, m, to, pace);
+    }
+    return st;
+}
+
+/* A position that is not whole. */
+static posenc_status put_exactly(const pe_rotor *r, double position, int64_t i, const pe_rotor_place *to, pe_pace *pace)
+{
+    const line l = { .position = position, .i = i, .opposite = -1 };
+    posenc_status st = PE_OK;
+    for (size_t first = 0; first < r->pairs && !st; first += SOME)
+        st = put_line_plainly(r, &l, first, r->pairs - first < SOME ? r->pairs - first : SOME, to, pace);
     return st;
 }
 
 posenc_status pe_rotor_rows(pe_rotor *r, double first, int64_t n, const pe_rotor_place *to, pe_pace *pace)
 {
     posenc_status st = PE_OK;
+    const size_t most = keeps(r->pairs) ? MOST_LINES : 1; /* rotations that are there together */
     for (int64_t i = 0; i < n && !st;) {
         const double position = first + (double)i;
-        way y = { 0 };
-        if (!is_whole(position) || position < 0 || n - i < 2) {
-            st = is_whole(position) ? prepare(r, (int64_t)fabs(position), &y, pace) : PE_OK;
-            st = st ? st : put_rows(r, &y, position, i, 0, -1, to, pace);
-            i++;
+        line l[MOST_LINES];
+        size_t lines = 0;
+        if (!is_whole(position)) {
+            st = put_exactly(r, position, i++, to, pace);
+            continue;
+        }
+        if (position < 0 || n - i < 2) {
+            l[0] = (line){ .position = position, .i = i++, .opposite = -1 };
+            st = prepare(r, (int64_t)fabs(position), &l[0].y, pace);
+            st = st ? st : put_lines(r, l, 1, to, pace);
             continue;
         }
         /* the rows of one block: pairs of them as far as both are there */
@@ -647,13 +1055,17 @@ posenc_status pe_rotor_rows(pe_rotor *r, double first, int64_t n, const pe_rotor
         for (int64_t k = 0; k <= FARTHEST && !st; k++) {
             const int64_t back = anchor - k, forth = anchor + k;
             const bool is_back = k > 0 && back >= p && back < stop, is_forth = forth >= p && forth < stop;
-            if (!is_back && !is_forth)
-                continue;
-            const int64_t one = is_back ? back : forth;
-            st = prepare(r, one, &y, pace);
-            st = st ? st
-                    : put_rows(r, &y, (double)one, i + one - p, (double)forth, is_back && is_forth ? i + forth - p : -1, to,
-                               pace);
+            if (is_back || is_forth) {
+                const int64_t one = is_back ? back : forth;
+                l[lines] = (line){ .position = (double)one, .position2 = (double)forth, .i = i + one - p, .opposite = -1 };
+                if (is_back && is_forth)
+                    l[lines].opposite = i + forth - p;
+                st = prepare(r, one, &l[lines++].y, pace);
+            }
+            if (!st && (lines == most || (lines && k == FARTHEST))) {
+                st = put_lines(r, l, lines, to, pace);
+                lines = 0;
+            }
         }
         i += stop - p;
     }

@@ -29,9 +29,17 @@ typedef struct pe_rotor {
     double *rotation;                      /* (33) those of two digits; of very many pairs one */
     double *chain;                         /* (levels) products from the top down to a level */
     const double *anchor[PE_ROTOR_LEVELS]; /* what stands there: [1] is the block's */
+    int64_t at[PE_ROTOR_LEVELS];           /* whose they are: the block without its lower digits; -1: none */
+    double *kept;                          /* those of level 2 that places here and there come back to */
+    int64_t *kept_at;                      /* (keeps) whose */
+    size_t keeps;                          /* a power of two */
     uint64_t digits_made, rotations_made;  /* one bit each */
     int digit_held[PE_ROTOR_DIGITS];       /* of very many pairs */
-    int64_t block, last;                   /* of the anchor; the rotation made last; -1: none */
+    float *narrow;                         /* (34) the block's anchor and rotations in float32; none of very many pairs */
+    int64_t narrow_at;                     /* whose anchor that is */
+    uint64_t narrow_made;                  /* rotations, one bit each */
+    bool narrow_zipped;                    /* in which order they are */
+    int64_t last;                          /* the rotation made last; -1: none */
 } pe_rotor;
 
 uint64_t pe_rotor_size(size_t pairs); /* bytes of storage, which is aligned to 64 */
@@ -43,12 +51,18 @@ posenc_status pe_rotor_row(pe_rotor *r, double position, double *sine, double *c
 typedef struct pe_rotor_place {
     posenc_dtype dtype;
     bool zipped, cosine_first; /* the latter where zipped */
-    bool past;                 /* by stores around the cache; all is aligned to 16 bytes, and pe_past_cache_end follows */
+    int past;                  /* by stores around the cache: 64 or 16, which all is aligned to, and pe_past_cache_end
+                                * follows; 0: through it */
     void *first, *second;      /* sines and cosines of a row; zipped: the row, and NULL */
     size_t step;               /* bytes from a row to the next */
     size_t again;              /* not zipped: bytes to where sines and cosines are written once more; 0: they are not */
+    bool twice;                /* not zipped: each sine and cosine is there twice, side by side */
+    double scale;              /* multiplies sines and cosines, before they are rounded; 0: nothing does */
 } pe_rotor_place;
-/* The numbers that pe_rotor_row and posenc_convert give, of positions first, first + 1, ..., `n` of them. */
+/* Whether pe_rotor_rows can multiply by it. */
+static inline bool pe_rotor_scales(double scale) { return scale >= 0x1p-60 && scale <= 0x1p60; }
+/* The numbers that pe_rotor_row, the product with `scale`, and posenc_convert give, of positions first, first + 1, ..., `n`
+ * of them. */
 posenc_status pe_rotor_rows(pe_rotor *r, double first, int64_t n, const pe_rotor_place *to, pe_pace *pace);
 
 /* row = first[0], second[0], first[1], second[1], ... of n pairs. */

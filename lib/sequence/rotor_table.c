@@ -18,10 +18,11 @@ typedef struct table {
     posenc_context *ctx;
 } table;
 
-/* Whether every row, and every half of a row that is stored apart, is aligned as stores around the cache need it. */
-static bool aligned(const pe_rotor_place *to)
+/* What every row, and every half of a row that is stored apart, is aligned to, of 64, 16 and 0. */
+static int alignment(const pe_rotor_place *to)
 {
-    return (((uintptr_t)to->first | (uintptr_t)to->second | to->step | to->again) & 15) == 0;
+    const uintptr_t all = (uintptr_t)to->first | (uintptr_t)to->second | to->step | to->again;
+    return all & 15 ? 0 : all & 63 ? 16 : 64;
 }
 
 /* Rows first .. end - 1: runs of positions that follow each other together. */
@@ -47,7 +48,7 @@ static posenc_status chunk(void *arg, int64_t i, posenc_error *err)
 {
     const table *t = arg;
     const int64_t first = i * t->chunk, end = first + t->chunk < t->n ? first + t->chunk : t->n;
-    void *storage = malloc((size_t)pe_rotor_size(t->pairs));
+    void *storage = pe_result_memory((size_t)pe_rotor_size(t->pairs)); /* whole lines: no load from two */
     if (!storage)
         return pe_no_memory("memory", err);
     pe_rotor rotor = pe_rotor_begin(t->w, t->pairs, storage);
@@ -62,9 +63,9 @@ static posenc_status chunk(void *arg, int64_t i, posenc_error *err)
 posenc_status pe_rotor_table(const pe_dd *w, size_t pairs, const pe_source *source, int64_t n, const pe_rotor_place *to,
                              size_t size, posenc_context *ctx, posenc_error *err)
 {
+    const bool alone = !ctx || !ctx->parallel || ctx->threads < 2; /* then one rotor does */
     const int64_t rows = CHUNK_PAIRS / (int64_t)(pairs ? pairs : 1);
-    table t = { w, pairs, source, n, rows < LEAST_ROWS ? LEAST_ROWS : rows, *to, ctx };
-    /* of halves apart, a line would go out in two parts */
-    t.to.past = aligned(to) && (to->zipped || to->dtype == PE_float32) && pe_past_cache(to->first, size);
-    return pe_parallel(ctx, (n + t.chunk - 1) / t.chunk, pe_rotor_size(pairs), chunk, &t, err);
+    table t = { w, pairs, source, n, alone ? n : rows < LEAST_ROWS ? LEAST_ROWS : rows, *to, ctx };
+    t.to.past = pe_past_cache(to->first, n ? (size_t)(n - 1) * to->step + 1 : 0, size) ? alignment(to) : 0;
+    return pe_parallel(ctx, n ? (n - 1) / t.chunk + 1 : 0, pe_rotor_size(pairs), chunk, &t, err);
 }

@@ -1,6 +1,6 @@
 /* rotor_table.h - whole tables from rotors, by as many threads as the caller has.
  *
- * Rows are split into chunks, fixed by the table alone, each with a rotor of its own. A row depends on its position alone:
+ * Where there are several, rows are split into chunks, each with a rotor of its own. A row depends on its position alone:
  * the bytes are the same with any number of threads. */
 #ifndef PE_ROTOR_TABLE_H
 #define PE_ROTOR_TABLE_H

@@ -17,6 +17,8 @@ extern const char *const __start_pe_kernels[], *const __stop_pe_kernels[];
 #define GRAPH(nodes) \
     "\"graph\":{\"num_nodes\":" nodes ",\"edge_index\":[[0,1,2,3,4,5,6,7,8,9,10,0,4],[1,2,0,2,3,4,5,6,7,8,9,11,8]]}"
 
+#define YARN "\"original_max_position_embeddings\":4096"
+
 /* Eleven rings of six around a node: eigenvectors on one ring or two, and pivots that vanish there. */
 #define RINGS                                                                                              \
     "\"graph\":{\"num_nodes\":67,\"edge_index\":[["                                                        \
@@ -42,6 +44,9 @@ static const struct {
     { "float32 float16 bfloat16", "sinusoidal",
       "\"embedding_dim\":22,\"positions\":[0,1,0.5,-3,7e6,9007199254740992],\"scale_output\":3", true },
     { "", "rope", "\"head_dim\":64,\"num_positions\":150,\"rope_theta\":500000", true },
+    { "", "rope",
+      "\"head_dim\":112,\"num_positions\":150,\"layout\":\"interleaved\",\"rope_type\":\"yarn\",\"factor\":4," YARN, true },
+    { "", "sinusoidal", "\"embedding_dim\":70,\"num_positions\":150,\"scale_output\":0.12", true },
     { "waves", "timestep", "\"embedding_dim\":38,\"timesteps\":[0,0.5,1,999.25,1e9,-4]", true },
     { "turns", "random_fourier", "\"coords\":[[0.1,0.2],[0.5,0.9],[-1,3]],\"m\":19,\"sigma\":10,\"seed\":1", true },
     { "weigh below", "learned_extend", TABLE ",\"new_length\":8,\"method\":\"linear\"", true },

@@ -1,5 +1,6 @@
 /* test_tables.c - large tables: the same bytes with threads and without, in memory touched before or never. */
 #include "ask.h"
+#include "core/params.h"
 #include "pool.h"
 
 static void share(void *pool, int64_t n, void (*task)(void *arg, int64_t i), void *arg)
@@ -14,6 +15,8 @@ static const struct {
     { "sinusoidal", "embedding_dim=512&num_positions=40000&dtype=float16&offset=-20000" },
     { "sinusoidal", "embedding_dim=512&num_positions=40000&dtype=bfloat16&layout=split" },
     { "rope", "head_dim=256&num_positions=40000&dtype=float16" },
+    { "rope",
+      "head_dim=80&num_positions=30000&layout=interleaved&rope_type=yarn&factor=4&original_max_position_embeddings=4096" },
 };
 
 START_TEST(one_thread_or_two)
@@ -35,6 +38,67 @@ START_TEST(one_thread_or_two)
     }
     pe_pool_free(pool);
     posenc_answer_fini(&a);
+}
+END_TEST
+
+/* A row is the same alone as among others: its position decides. */
+static const struct {
+    const char *encoding, *query;
+    int64_t first;
+} among[] = {
+    { "sinusoidal", "embedding_dim=96&scale_output=0.37", 99990 },
+    { "sinusoidal", "embedding_dim=96&scale_output=20&layout=split&dtype=float16", -40 },
+    { "rope", "head_dim=96&layout=interleaved", 4000 },
+    { "rope", "head_dim=96&rope_type=yarn&factor=32&original_max_position_embeddings=4096&dtype=bfloat16", 0 },
+    { "rope", "head_dim=80&rope_type=yarn&factor=32&original_max_position_embeddings=4096&layout=interleaved", 12345678 },
+};
+
+START_TEST(alone_or_among_others)
+{
+    enum { ROWS = 97 };
+    char query[300];
+    snprintf(query, sizeof query, "%s&num_positions=%d&offset=%lld", among[_i].query, ROWS, (long long)among[_i].first);
+    posenc_answer all = ask(among[_i].encoding, query);
+    for (int k = 0; k < ROWS; k += 3) {
+        snprintf(query, sizeof query, "%s&positions=%lld", among[_i].query, (long long)among[_i].first + k);
+        posenc_answer one = ask(among[_i].encoding, query);
+        for (int i = 0; i < one.result.ntensors; i++) {
+            const posenc_tensor *x = &one.result.tensor[i], *y = &all.result.tensor[i];
+            const size_t size = (size_t)posenc_tensor_size(x);
+            if (x->rank == 2)
+                ck_assert_msg(!memcmp(x->data, (char *)y->data + (size_t)k * size, size), "row %d of %s", k, x->name);
+        }
+        posenc_answer_fini(&one);
+    }
+    posenc_answer_fini(&all);
+}
+END_TEST
+
+/* What multiplies, and where columns go, by way of the plain table. */
+START_TEST(scaled_and_twice)
+{
+    static const char yarn[] = "head_dim=96&num_positions=80&rope_type=yarn&factor=32&original_max_position_embeddings=4096";
+    char query[300];
+    posenc_answer half = ask("rope", yarn);
+    snprintf(query, sizeof query, "%s&layout=interleaved", yarn);
+    posenc_answer twice = ask("rope", query);
+    snprintf(query, sizeof query, "%s&attention_factor=1", yarn);
+    posenc_answer plain = ask("rope", query);
+    snprintf(query, sizeof query, "%s&attention_factor=0.5", yarn);
+    posenc_answer scaled = ask("rope", query);
+    static const char *const names[] = { "cos", "sin" };
+    for (int k = 0; k < 2; k++) {
+        const float *a = pe_tensor(&half.result, names[k])->data, *b = pe_tensor(&twice.result, names[k])->data;
+        const float *c = pe_tensor(&plain.result, names[k])->data, *d = pe_tensor(&scaled.result, names[k])->data;
+        for (int i = 0; i < 80 * 96; i++) {
+            ck_assert_float_eq(a[i], b[i / 96 * 96 + i % 48 * 2 + i % 96 / 48]);
+            ck_assert_float_eq(d[i], c[i] / 2);
+        }
+    }
+    posenc_answer_fini(&half);
+    posenc_answer_fini(&twice);
+    posenc_answer_fini(&plain);
+    posenc_answer_fini(&scaled);
 }
 END_TEST
 
@@ -62,6 +126,8 @@ Suite *tables_suite(void)
     TCase *t = tcase_create("tables");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, one_thread_or_two, 0, LEN(large));
+    tcase_add_loop_test(t, alone_or_among_others, 0, LEN(among));
+    tcase_add_test(t, scaled_and_twice);
     tcase_add_test(t, checked_without_a_name);
     suite_add_tcase(s, t);
     return s;
