@@ -208,7 +208,9 @@ static part *part_of(const graph *g)
     }
     frexp(2 * most, &exponent);
     p->scale = ldexp(1, 2 - exponent);
-    p->c = (pe_component){ n, p->ptr, p->col, p->weight, p->degree, false, p->kernel, NULL };
+    p->c = (pe_component){
+        .n = n, .ptr = p->ptr, .col = p->col, .weight = p->weight, .degree = p->degree, .kernel = p->kernel
+    };
     return p;
 }
 
