@@ -4,6 +4,7 @@
 #include "core/lanes.h"
 #include "core/params.h"
 #include "linalg/lane_eigen.h"
+#include "linalg/sparse_small.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -53,7 +54,8 @@ static const int32_t *arrange(const pe_component *c, int32_t *place, int32_t *qu
     return queue;
 }
 
-static void fill(pe_group *g, int lane, const pe_component *c, int64_t want, const prepared *q)
+/* The gauge, L's entries; a power of two that brings its spectrum into 0 .. 4. */
+static double weigh(const pe_component *c, const prepared *q)
 {
     double most = 0;
     for (int64_t i = 0; i < c->n; i++) {
@@ -61,22 +63,30 @@ static void fill(pe_group *g, int lane, const pe_component *c, int64_t want, con
         if (c->normalized)
             q->gauge[i] = 1 / sqrt(c->degree[i]);
     }
+    for (int64_t i = 0; i < c->n; i++)
+        for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++) {
+            const double w = c->weight ? c->weight[p] : 1;
+            q->entry[p] = -(c->normalized ? w * (q->gauge[i] * q->gauge[c->col[p]]) : w);
+        }
+    int exponent;
+    frexp(c->normalized ? 2 : 2 * most, &exponent); /* no eigenvalue is above this bound */
+    return ldexp(1, 2 - exponent);
+}
+
+static void fill(pe_group *g, int lane, const pe_component *c, int64_t want, const prepared *q)
+{
+    g->scale[lane] = weigh(c, q);
     for (int64_t i = 0; i < c->n; i++) {
         const int64_t r = q->place[i];
         *pe_group_entry(g, r, r, lane) = c->normalized ? 1 : c->degree[i];
         for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++) {
-            const int64_t j = c->col[p], s = q->place[j];
-            const double w = c->weight ? c->weight[p] : 1;
-            q->entry[p] = -(c->normalized ? w * (q->gauge[i] * q->gauge[j]) : w);
+            const int64_t s = q->place[c->col[p]];
             if (s < r) {
                 *pe_group_entry(g, r, s, lane) = q->entry[p];
                 g->start[r] = s < g->start[r] ? (int32_t)s : g->start[r];
             }
         }
     }
-    int exponent;
-    frexp(c->normalized ? 2 : 2 * most, &exponent); /* no eigenvalue is above this bound */
-    g->scale[lane] = ldexp(1, 2 - exponent);
     g->rows[lane] = c->n;
     g->first[lane] = c->kernel != NULL;
     g->want[lane] = want;
@@ -181,6 +191,8 @@ PE_BODY void gram_body(int64_t n, const double *a, const double *b, double *dots
 }
 PE_KERNEL(gram, gram_body, (int64_t n, const double *a, const double *b, double *dots), (n, a, b, dots))
 
+void pe_panel_dots(int64_t n, const double *a, const double *b, double dots[64]) { gram_paths[pe_simd()](n, a, b, dots); }
+
 /* dots[k]: v by column k. */
 PE_BODY void share_body(int64_t n, const double *v, const double *panel, double *dots)
 {
@@ -284,14 +296,11 @@ static void extract_one(const pe_group *g, int64_t j, int lane, const int32_t *n
 
 typedef enum verdict { SOLVED, INCOMPLETE, DOUBTFUL } verdict;
 
-/* Memory for the pairs of a lane that nothing speaks against; s->out stays empty where something does. */
-static posenc_status allocate(const pe_group *g, int lane, const pe_small *s, posenc_error *err)
+/* Memory for `want` pairs. */
+static posenc_status allocate(const pe_small *s, int64_t want, posenc_error *err)
 {
-    const int64_t n = g->rows[lane], want = g->want[lane], np = panels(want);
+    const int64_t n = s->c.n, np = panels(want);
     const bool fits = s->room && np == panels(s->want);
-    for (int64_t j = 0; j < want; j++)
-        if (g->doubt[j * PE_GROUP + lane] != 0)
-            return PE_OK;
     double *memory = fits ? s->room : malloc(pe_small_room(n, want) * sizeof *memory);
     if (!memory)
         return pe_no_memory("memory", err);
@@ -306,12 +315,21 @@ static posenc_status allocate(const pe_group *g, int lane, const pe_small *s, po
     return PE_OK;
 }
 
-/* Measures what was extracted: SOLVED when all is right and the cluster of the last pair whole; else s->out is emptied. */
-static verdict judge(const pe_group *g, int lane, const pe_small *s, const prepared *q)
+/* Whether something speaks against a pair of the lane. */
+static bool doubted(const pe_group *g, int lane, int64_t want)
+{
+    bool doubt = false;
+    for (int64_t j = 0; j < want; j++)
+        doubt = doubt || g->doubt[j * PE_GROUP + lane] != 0;
+    return doubt;
+}
+
+/* Measures what was found, orders it, and says whether all is right.
+ *   bound   of the spectrum */
+static bool measured(const pe_small *s, const prepared *q, double bound)
 {
     pe_pairs *o = s->out;
     const int64_t n = o->n, want = o->count;
-    const double bound = 4 / g->scale[lane];
     bool good = want > 0;
     for (int64_t p = 0; p < panels(want); p++) {
         double *panel = o->panels + p * n * PE_LANES;
@@ -330,10 +348,18 @@ static verdict judge(const pe_group *g, int lane, const pe_small *s, const prepa
     }
     for (int64_t j = 0; j < want; j++)
         good = good && o->residuals[j] <= accepted * bound && o->residuals[j] <= s->tol * bound / 2;
-    good = good && orthonormal(o, s->c.kernel);
-    if (good && want < total(s))
-        o->next = g->counted[want * PE_GROUP + lane];
-    const bool whole = good && !(o->next - o->values[want - 1] < PE_GROUP_CLUSTER / 4 * bound);
+    return good && orthonormal(o, s->c.kernel);
+}
+
+/* SOLVED when all is right and the cluster of the last pair whole; else s->out is emptied.
+ *   next   the eigenvalue after the last pair */
+static verdict judge(const pe_small *s, const prepared *q, double bound, double next)
+{
+    pe_pairs *o = s->out;
+    const bool good = measured(s, q, bound);
+    if (good && o->count < total(s))
+        o->next = next;
+    const bool whole = good && !(o->next - o->values[o->count - 1] < PE_GROUP_CLUSTER / 4 * bound);
     if (!whole)
         pe_pairs_fini(o);
     return !good ? DOUBTFUL : whole ? SOLVED : INCOMPLETE;
@@ -369,7 +395,8 @@ static posenc_status solve_group(round_state *r, const int32_t *job, int count, 
     const int32_t *node[PE_GROUP] = { NULL };
     posenc_status st = pe_group_solve(&r->g, pace);
     for (int l = 0; l < count && !st; l++) {
-        st = allocate(&r->g, l, &r->jobs[job[l]], err);
+        if (!doubted(&r->g, l, r->g.want[l]))
+            st = allocate(&r->jobs[job[l]], r->g.want[l], err);
         node[l] = r->lane[l].node;
     }
     for (int64_t first = 0; first < r->g.chains && !st; first += PE_LANES) {
@@ -389,9 +416,46 @@ static posenc_status solve_group(round_state *r, const int32_t *job, int count, 
     for (int l = 0; l < count && !st; l++) {
         const pe_small *s = &r->jobs[job[l]];
         const int64_t want = r->g.want[l], all = total(s), more = 2 * want;
-        r->want[job[l]] = judge(&r->g, l, s, &r->lane[l]) == INCOMPLETE ? (more < all ? more : all) : 0;
+        const double next = r->g.counted[want * PE_GROUP + l];
+        const verdict v = judge(s, &r->lane[l], 4 / r->g.scale[l], next);
+        r->want[job[l]] = v == INCOMPLETE ? (more < all ? more : all) : 0;
         st = pe_pace_add(pace, want * (s->c.ptr[s->c.n] + 4 * s->c.n));
     }
+    return st;
+}
+
+/* One component by its sparse factors; what they do not suffice for is left to the lanes. */
+static posenc_status solve_sparse(round_state *r, int64_t job, pe_sparse *sparse, pe_pace *pace, posenc_error *err)
+{
+    const pe_small *s = &r->jobs[job];
+    const prepared *q = &r->lane[0];
+    const double scale = weigh(&s->c, q), bound = 4 / scale;
+    pe_pairs *o = s->out;
+    posenc_status st = PE_OK;
+    int64_t want = s->want;
+    if (!pe_sparse_analyse(sparse, &s->c, q->entry, scale))
+        return PE_OK;
+    for (bool careful = false; want <= PE_SPARSE_WANT && 3 * want <= s->c.n;) { /* more: all at once */
+        int64_t count = want;
+        if ((st = allocate(s, want, err)) || (st = pe_sparse_pairs(sparse, want, careful, o->panels, pace)))
+            break;
+        const bool good = measured(s, q, bound);
+        if (good && want < total(s))
+            st = pe_sparse_prove(sparse, want, o->values[want - 1], &count, &o->next, pace);
+        if (st)
+            break;
+        if (good && count == want) {
+            r->want[job] = 0;
+            return PE_OK;
+        }
+        pe_pairs_fini(o);
+        if (careful && !(good && count > want))
+            return PE_OK;
+        careful = !good || count < want;
+        want = count > want ? count : want;
+    }
+    if (st)
+        pe_pairs_fini(o);
     return st;
 }
 
@@ -425,6 +489,7 @@ posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posen
     const int64_t arcs = largest_arcs(jobs, count);
     int64_t rows = 2, left;
     void *lanes = NULL, *memory = NULL;
+    pe_sparse *sparse = NULL;
     size_t had = 0;
     if (!count)
         return PE_OK;
@@ -447,6 +512,12 @@ posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posen
         *jobs[i].out = (pe_pairs){ 0 };
         r.want[i] = jobs[i].want;
     }
+    if (rows >= PE_SPARSE_LEAST && !(sparse = pe_sparse_new()))
+        st = pe_no_memory("memory", err);
+    for (int64_t i = 0; i < count && !st; i++)
+        if (jobs[i].c.n >= PE_SPARSE_LEAST)
+            st = solve_sparse(&r, i, sparse, pace, err);
+    free(sparse);
     while (!st && (left = list(&r, count))) {
         int64_t chains = 1;
         for (int64_t i = 0; i < count; i++)
@@ -477,5 +548,5 @@ uint64_t pe_small_bytes(int64_t rows, int64_t arcs, int64_t want, int64_t count)
     const int64_t most = 2 * (want + MORE) +
                          MORE; /* clusters are completed in rounds; those of more are rare and no larger */
     return pe_group_bytes(rows, most < rows ? most : rows) + (uint64_t)(16 * rows + 8 * arcs) * PE_GROUP +
-           (uint64_t)count * 12;
+           (uint64_t)count * 12 + (rows < PE_SPARSE_LEAST ? 0 : pe_sparse_bytes());
 }

@@ -20,6 +20,8 @@ typedef struct pe_small {
 } pe_small;
 
 posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posenc_error *err);
+/* dots[8 j + k]: column j of a by column k of b; a, b (n, 8). */
+void pe_panel_dots(int64_t n, const double *a, const double *b, double dots[64]);
 static inline size_t pe_small_room(int64_t n, int64_t want) { return (size_t)((n + 2) * ((want + 7) / 8 * 8)); }
 /* The largest and the smallest entry of each of eight columns; x (n, 8). */
 void pe_panel_extent(int64_t n, const double *x, double most[8], double least[8]);

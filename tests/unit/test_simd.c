@@ -19,6 +19,18 @@ extern const char *const __start_pe_kernels[], *const __stop_pe_kernels[];
 
 #define YARN "\"original_max_position_embeddings\":4096"
 
+/* Eleven rings of six around a node: eigenvectors on one ring or two, and pivots that vanish there. */
+#define RINGS                                                                                              \
+    "\"graph\":{\"num_nodes\":67,\"edge_index\":[["                                                        \
+    "1,2,3,4,5,6,0,7,8,9,10,11,12,0,13,14,15,16,17,18,0,19,20,21,22,23,24,0,25,26,27,28,29,30,0,31,32,33," \
+    "34,35,36,0,37,38,39,40,41,42,0,43,44,45,46,47,48,0,49,50,51,52,53,54,0,55,56,57,58,59,60,0,61,62,63," \
+    "64,65,66,0"                                                                                           \
+    "],["                                                                                                  \
+    "2,3,4,5,6,1,1,8,9,10,11,12,7,7,14,15,16,17,18,13,13,20,21,22,23,24,19,19,26,27,28,29,30,25,25,32,33," \
+    "34,35,36,31,31,38,39,40,41,42,37,37,44,45,46,47,48,43,43,50,51,52,53,54,49,49,56,57,58,59,60,55,55,"  \
+    "62,63,64,65,66,61,61"                                                                                 \
+    "]]}"
+
 /* Kernels that a request runs, as they stand in the folders; `dtype`: with each of them. */
 static const struct {
     const char *kernels, *encoding, *json;
@@ -53,6 +65,7 @@ static const struct {
     { "wide", "shortest_path", GRAPH("130"), false },
     { "reduce grid bisect iterate restore settle extent scale extract gram share", "laplacian", GRAPH("17") ",\"k\":3",
       true },
+    { "narrow prove refine draw mix polish", "laplacian", RINGS ",\"k\":9", false },
     { "", "laplacian", GRAPH("12") ",\"k\":12,\"normalization\":\"none\"", false },
     { "", "heat_kernel", GRAPH("12") ",\"kernel_times\":[0.5,3]", false },
     { "step", "random_walk", GRAPH("17") ",\"ksteps\":[1,2,5,8]", true },
@@ -74,7 +87,7 @@ START_TEST(requests_by_every_path)
 {
     static const char *const dtypes[] = { "float32", "float64", "float16", "bfloat16" };
     for (int d = 0; d < (requests[_i].dtypes ? 4 : 1); d++) {
-        char json[1000];
+        char json[2000];
         snprintf(json, sizeof json, "{%s,\"dtype\":\"%s\"}", requests[_i].json, dtypes[d]);
         simd_choose(PE_PATH_BASE);
         posenc_answer want = ask_json(requests[_i].encoding, json);
