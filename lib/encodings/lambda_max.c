@@ -219,7 +219,7 @@ static posenc_status solve(pe_spectrum *s, int64_t c, largest *top, bool *found,
         goto done;
     if ((st = pe_component_pairs(&other, 1, 0, s->o.tol, s->o.max_iter, PE_SOLVER_AUTO, s->o.partial, &pairs, ctx, err)))
         goto done;
-    if (!(*found = pairs.count > 0))
+    if (!(*found = !pairs.partial)) /* what is left unproven need not be the largest */
         goto done;
     st = pe_laplacian_measure(&lap, 1, &pairs.vectors, &value, &residual, &s->pace, err);
     if (!st && value > top->value)
