@@ -404,7 +404,7 @@ static posenc_status probe_edges(probing *q, int64_t probe)
     pe_pace *pace = &q->f->s.pace;
     const double *l = q->lap->diagonal;
     pe_lanes *x = (pe_lanes *)q->x, *y = (pe_lanes *)q->y, *p = (pe_lanes *)q->p, *w = (pe_lanes *)q->w, sum = { 0 };
-    pe_lanes *charge = (pe_lanes *)e->charge + q->begin;
+    pe_loose_lanes *charge = (pe_loose_lanes *)e->charge + q->begin;
     posenc_status st = edge_signs(q, probe, q->p);
     if (!st)
         st = pe_pace_copy(pace, q->w, q->p, (size_t)(q->n * PE_WIDTH) * sizeof *q->w);
@@ -448,7 +448,7 @@ static posenc_status probe_nodes(probing *q, int64_t probe)
     const double *l = q->lap->diagonal;
     const int32_t *node = q->f->s.node + q->begin;
     pe_lanes *x = (pe_lanes *)q->x, *y = (pe_lanes *)q->y, *w = (pe_lanes *)q->w;
-    pe_lanes *spread = (pe_lanes *)e->spread + q->begin;
+    pe_loose_lanes *spread = (pe_loose_lanes *)e->spread + q->begin;
     posenc_status st = PE_OK;
     for (int64_t i = 0; i < q->n && !st; i++) { /* a panel of signs has the streams of eight probes, every other one */
         for (int k = 0; k < PE_WIDTH; k++) {
@@ -505,7 +505,7 @@ static posenc_status finish_groups(probing *q)
     pe_pace *pace = &q->f->s.pace;
     const double count = (double)(q->f->p->num_probes / PE_WIDTH);
     pe_lanes *x = (pe_lanes *)q->x, *y = (pe_lanes *)q->y;
-    pe_lanes *charge = (pe_lanes *)e->charge + q->begin, *spread = (pe_lanes *)e->spread + q->begin;
+    pe_loose_lanes *charge = (pe_loose_lanes *)e->charge + q->begin, *spread = (pe_loose_lanes *)e->spread + q->begin;
     posenc_status st = PE_OK;
     for (int64_t i = 0; i < q->n && !st; i++) {
         charge[i] = charge[i] / count + e->part[CHARGE][q->begin + i];

@@ -425,7 +425,7 @@ static posenc_status solve_group(round_state *r, const int32_t *job, int count, 
 }
 
 /* One component by its sparse factors; what they do not suffice for is left to the lanes. */
-static posenc_status solve_sparse(round_state *r, int64_t job, pe_sparse *sparse, pe_pace *pace, posenc_error *err)
+static posenc_status solve_sparse(round_state *r, int64_t job, pe_sparse_solver *sparse, pe_pace *pace, posenc_error *err)
 {
     const pe_small *s = &r->jobs[job];
     const prepared *q = &r->lane[0];
@@ -489,7 +489,7 @@ posenc_status pe_small_solve(pe_small *jobs, int64_t count, pe_pace *pace, posen
     const int64_t arcs = largest_arcs(jobs, count);
     int64_t rows = 2, left;
     void *lanes = NULL, *memory = NULL;
-    pe_sparse *sparse = NULL;
+    pe_sparse_solver *sparse = NULL;
     size_t had = 0;
     if (!count)
         return PE_OK;

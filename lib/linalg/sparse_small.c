@@ -35,7 +35,7 @@ typedef union node_set {
     uint64_t all __attribute__((vector_size(8 * WORDS)));
 } node_set;
 
-struct pe_sparse {
+struct pe_sparse_solver {
     pe_lanes l[ENTRIES], d[ROWS]; /* -F by columns, 1 / D */
     pe_lanes z[PANELS][ROWS], y[ROWS];
     bracket b[PANELS + 1];
@@ -49,8 +49,8 @@ struct pe_sparse {
     double scale, bound; /* of the scaled spectrum */
 };
 
-pe_sparse *pe_sparse_new(void) { return aligned_alloc(64, (sizeof(pe_sparse) + 63) / 64 * 64); }
-uint64_t pe_sparse_bytes(void) { return sizeof(pe_sparse); }
+pe_sparse_solver *pe_sparse_new(void) { return aligned_alloc(64, (sizeof(pe_sparse_solver) + 63) / 64 * 64); }
+uint64_t pe_sparse_bytes(void) { return sizeof(pe_sparse_solver); }
 
 /* ---- pattern ---- */
 
@@ -63,7 +63,7 @@ static int bits(uint64_t x)
 
 /* Multiple minimum degree: in each round all nodes of the least degree that are no neighbours of each other; their divisions
  * overlap, too. Columns hold nodes. */
-static bool eliminate_nodes(pe_sparse *s, const pe_component *c)
+static bool eliminate_nodes(pe_sparse_solver *s, const pe_component *c)
 {
     const int32_t n = (int32_t)c->n, words = (n + 63) / 64;
     int32_t *left = s->left, *degree = s->degree, *round = s->mark, remain = n, entries = 0, j = 0;
@@ -119,7 +119,7 @@ static bool eliminate_nodes(pe_sparse *s, const pe_component *c)
 }
 
 /* Columns in the order of elimination, ascending; where the products of two entries go. */
-static void arrange(pe_sparse *s)
+static void arrange(pe_sparse_solver *s)
 {
     const int64_t n = s->n;
     int32_t *wide = s->mark;
@@ -147,7 +147,7 @@ static void arrange(pe_sparse *s)
             }
 }
 
-bool pe_sparse_analyse(pe_sparse *s, const pe_component *c, const double *entry, double scale)
+bool pe_sparse_analyse(pe_sparse_solver *s, const pe_component *c, const double *entry, double scale)
 {
     s->n = c->n;
     s->first = c->kernel != NULL;
@@ -178,7 +178,7 @@ bool pe_sparse_analyse(pe_sparse *s, const pe_component *c, const double *entry,
  *   below    out: negative numbers in D
  *   growth   out: the largest product that was subtracted from the diagonal, where asked for
  *   risk     out: lanes with a small pivot that several entries were divided by, where asked for */
-PE_BODY void factorize(pe_sparse *s, pe_masks *below, pe_lanes *growth, pe_masks *risk)
+PE_BODY void factorize(pe_sparse_solver *s, pe_masks *below, pe_lanes *growth, pe_masks *risk)
 {
     const int64_t n = s->n, entries = s->ptr[n];
     const pe_lanes x = s->x, zero = { 0 };
@@ -221,11 +221,11 @@ PE_BODY void factorize(pe_sparse *s, pe_masks *below, pe_lanes *growth, pe_masks
         *risk = risky;
 }
 
-PE_BODY void prove_body(pe_sparse *s, pe_masks *below, pe_lanes *growth) { factorize(s, below, growth, NULL); }
-PE_KERNEL(prove, prove_body, (pe_sparse * s, pe_masks *below, pe_lanes *growth), (s, below, growth))
+PE_BODY void prove_body(pe_sparse_solver *s, pe_masks *below, pe_lanes *growth) { factorize(s, below, growth, NULL); }
+PE_KERNEL(prove, prove_body, (pe_sparse_solver * s, pe_masks *below, pe_lanes *growth), (s, below, growth))
 
 /* Counts below panel q's shifts; what that says about all that is sought. */
-PE_BODY void narrow_body(pe_sparse *s, int64_t panels)
+PE_BODY void narrow_body(pe_sparse_solver *s, int64_t panels)
 {
     pe_masks below;
     double x[PE_LANES];
@@ -247,10 +247,10 @@ PE_BODY void narrow_body(pe_sparse *s, int64_t panels)
         s->b[q] = b;
     }
 }
-PE_KERNEL(narrow, narrow_body, (pe_sparse * s, int64_t panels), (s, panels))
+PE_KERNEL(narrow, narrow_body, (pe_sparse_solver * s, int64_t panels), (s, panels))
 
 /* A shift for each of panel q: where its eigenvalue would be if those between low and high were equally far apart. */
-static void guess(pe_sparse *s, int64_t q)
+static void guess(pe_sparse_solver *s, int64_t q)
 {
     const bracket *b = &s->b[q];
     for (int64_t l = 0; l < PE_LANES; l++) {
@@ -262,7 +262,7 @@ static void guess(pe_sparse *s, int64_t q)
 /* ---- vectors ---- */
 
 /* y = (F D F^T)^-1 y */
-PE_BODY void solve(const pe_sparse *s, pe_lanes *y)
+PE_BODY void solve(const pe_sparse_solver *s, pe_lanes *y)
 {
     const int64_t n = s->n;
     for (int64_t j = 0; j < n; j++) {
@@ -292,7 +292,7 @@ PE_BODY void roots(pe_lanes *x)
 
 /* One step of inverse iteration of panel q with the factor at hand, and its Rayleigh quotient and residual squared:
  * (L - x) y = z gives r = x + y.z / y.y and |z - (r - x) y|^2 / y.y. */
-PE_BODY void step(pe_sparse *s, int64_t q)
+PE_BODY void step(pe_sparse_solver *s, int64_t q)
 {
     const int64_t n = s->n;
     const pe_lanes zero = { 0 };
@@ -325,7 +325,7 @@ PE_BODY void step(pe_sparse *s, int64_t q)
 /* A step of panel q, at new shifts where `anew`, and the shifts to come: the quotients as long as they lie where their
  * eigenvalues were counted, else the middle.
  *   open   out: lanes that are not done      risk   out, where anew: factors whose errors are to be polished away */
-PE_BODY void refine_body(pe_sparse *s, int64_t q, bool anew, pe_masks *open, pe_masks *risk)
+PE_BODY void refine_body(pe_sparse_solver *s, int64_t q, bool anew, pe_masks *open, pe_masks *risk)
 {
     /* no shift is the eigenvalue itself: where it is one of a leading block too, its pivot is as small, and what is
      * subtracted for it drowns the rest */
@@ -345,12 +345,12 @@ PE_BODY void refine_body(pe_sparse *s, int64_t q, bool anew, pe_masks *open, pe_
     *open = out | LESS(enough, s->rest);
     s->to = PE_SELECT(out, (b->low + b->high) * 0.5, r + beside);
 }
-PE_KERNEL(refine, refine_body, (pe_sparse * s, int64_t q, bool anew, pe_masks *open, pe_masks *risk),
+PE_KERNEL(refine, refine_body, (pe_sparse_solver * s, int64_t q, bool anew, pe_masks *open, pe_masks *risk),
           (s, q, anew, open, risk))
 
 /* One step of Newton's method for panel q with the factor at hand: z -= (L - x)^-1 (L - r) z, but for z's own share. Errors
  * of the factor only slow it down. */
-PE_BODY void polish_body(pe_sparse *s, int64_t q)
+PE_BODY void polish_body(pe_sparse_solver *s, int64_t q)
 {
     const int64_t n = s->n;
     const pe_lanes zero = { 0 };
@@ -386,10 +386,10 @@ PE_BODY void polish_body(pe_sparse *s, int64_t q)
         z[j] *= square;
     s->quotient[q] = r;
 }
-PE_KERNEL(polish, polish_body, (pe_sparse * s, int64_t q), (s, q))
+PE_KERNEL(polish, polish_body, (pe_sparse_solver * s, int64_t q), (s, q))
 
 /* Any vectors that no eigenvector is orthogonal to. */
-PE_BODY void draw_body(pe_sparse *s, int64_t q)
+PE_BODY void draw_body(pe_sparse_solver *s, int64_t q)
 {
     pe_bits x;
     for (int l = 0; l < PE_LANES; l++)
@@ -401,7 +401,7 @@ PE_BODY void draw_body(pe_sparse *s, int64_t q)
         s->z[q][i] = (pe_lanes)((x >> 12) | 0x3ff0000000000000u) - 1.5;
     }
 }
-PE_KERNEL(draw, draw_body, (pe_sparse * s, int64_t q), (s, q))
+PE_KERNEL(draw, draw_body, (pe_sparse_solver * s, int64_t q), (s, q))
 
 /* z += w by dots (8, 8); or, without w, z = z by dots. */
 PE_BODY void mix_body(int64_t n, pe_lanes *z, const pe_lanes *w, const double *by)
@@ -423,7 +423,7 @@ PE_KERNEL(mix, mix_body, (int64_t n, pe_lanes *z, const pe_lanes *w, const doubl
 static const double near = 0x1p-11; /* of an interval of 4: eigenvalues further apart have orthogonal vectors */
 
 /* Whether columns a <= b, counted over all panels, are linked by eigenvalues each near the one before. */
-static bool linked(const pe_sparse *s, int64_t a, int64_t b)
+static bool linked(const pe_sparse_solver *s, int64_t a, int64_t b)
 {
     const double *value = (const double *)s->quotient;
     for (; a < b; a++)
@@ -434,7 +434,7 @@ static bool linked(const pe_sparse *s, int64_t a, int64_t b)
 
 /* Makes panel q's first `used` columns orthogonal to those before that they are linked with. The least that is left of a
  * unit vector, squared. */
-static double orthogonalize(pe_sparse *s, int64_t q, int64_t used)
+static double orthogonalize(pe_sparse_solver *s, int64_t q, int64_t used)
 {
     const int64_t n = s->n, from = q * PE_LANES;
     double dots[PE_LANES][PE_LANES], r[PE_LANES][PE_LANES] = { { 0 } }, t[PE_LANES][PE_LANES] = { { 0 } }, least = 1;
@@ -478,7 +478,7 @@ static double orthogonalize(pe_sparse *s, int64_t q, int64_t used)
 
 /* ---- pairs ---- */
 
-static void open_brackets(pe_sparse *s, int64_t panels)
+static void open_brackets(pe_sparse_solver *s, int64_t panels)
 {
     for (int64_t q = 0; q < panels; q++)
         for (int64_t l = 0; l < PE_LANES; l++) {
@@ -500,7 +500,7 @@ static bool narrowed(const bracket *b, int64_t used)
     return all;
 }
 
-posenc_status pe_sparse_pairs(pe_sparse *s, int64_t want, bool careful, double *panels, pe_pace *pace)
+posenc_status pe_sparse_pairs(pe_sparse_solver *s, int64_t want, bool careful, double *panels, pe_pace *pace)
 {
     const int64_t n = s->n, most = (want + PE_LANES - 1) / PE_LANES, steps = 8 * n + 4 * s->products;
     const pe_path on = pe_simd();
@@ -555,13 +555,13 @@ posenc_status pe_sparse_pairs(pe_sparse *s, int64_t want, bool careful, double *
 
 /* ||error|| of a factorisation by rounding, as a multiple of the largest product: rows of F D F^T have at most 2 w + 1
  * entries, each off by w + 4 roundings of sums of at most w products and 4. */
-static double blur(const pe_sparse *s, double growth)
+static double blur(const pe_sparse_solver *s, double growth)
 {
     const double w = (double)s->width;
     return (2 * w + 1) * (w + 4) * (w * growth + 8) * 0x1p-52;
 }
 
-posenc_status pe_sparse_prove(pe_sparse *s, int64_t want, double last, int64_t *count, double *next, pe_pace *pace)
+posenc_status pe_sparse_prove(pe_sparse_solver *s, int64_t want, double last, int64_t *count, double *next, pe_pace *pace)
 {
     const double from = last * s->scale, least = 1.25 * 0x1p-18;
     const bracket *b = &s->b[want / PE_LANES];
