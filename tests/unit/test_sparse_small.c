@@ -219,7 +219,7 @@ START_TEST(proofs)
 {
     static const int connected[] = { 0, 3, 5, 8, 9, 13, 15 };
     enum { WANT = 12 };
-    pe_sparse *s = pe_sparse_new();
+    pe_sparse_solver *s = pe_sparse_new();
     ck_assert_ptr_nonnull(s);
     int proven = 0;
     for (size_t i = 0; i < LEN(connected); i++) {
@@ -262,7 +262,7 @@ END_TEST
 START_TEST(done_by_the_factors)
 {
     enum { WANT = 9 };
-    pe_sparse *s = pe_sparse_new();
+    pe_sparse_solver *s = pe_sparse_new();
     ck_assert_ptr_nonnull(s);
     for (int round = 0; round < 12; round++) {
         graph *g = round % 2 ? tangle(100 + 5 * round, round, false, false) : random_tree(100 + 5 * round, false);
@@ -303,7 +303,7 @@ START_TEST(too_dense)
 {
     graph *g = complete(40);
     part *p = part_of(g);
-    pe_sparse *s = pe_sparse_new();
+    pe_sparse_solver *s = pe_sparse_new();
     ck_assert_ptr_nonnull(s);
     ck_assert(pe_sparse_analyse(s, &p->c, p->entry, p->scale));
     graph *h = new_graph(100);
