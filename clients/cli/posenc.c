@@ -220,7 +220,7 @@ static int encode_here(job *j)
         st = local_check(&l, j->order.format, j->err);
     if (!st)
         st = local_compute(&l, &j->context, j->err);
-    if (!st && l.result.partial) /* the deadline is over; what was found is still to be written */
+    if (!st) /* what was found is written, even where the deadline has just passed */
         watch_let_finish(&j->watch);
     watch_clear(&j->watch);
     int rc = exit_code(st);

@@ -633,9 +633,10 @@ done:
 
 /* ---- answers ---- */
 
-/* What the warnings count, in graphs. */
+/* What the warnings count, in graphs; the largest residual of one that is over tol. */
 typedef struct tally {
-    int64_t cut, partial, trivial, loose, early, missing;
+    int64_t cut, partial, trivial, loose, early, missing, over;
+    double worst;
 } tally;
 
 typedef struct answer {
@@ -714,6 +715,19 @@ static posenc_status hold_to_tolerance(const laplacian *p, const columns *c, pos
     return PE_OK;
 }
 
+/* What tol bounds. */
+static posenc_status bound_of(const laplacian *p, pe_spectrum *s, double *bound)
+{
+    posenc_status st = PE_OK;
+    double most = p->normalization == PE_LAPLACIAN_NONE ? 0 : 1;
+    for (int64_t v = 0; v < s->csr.n && p->normalization == PE_LAPLACIAN_NONE && !st; v++) {
+        most = pe_max(most, s->csr.degree[v]);
+        st = pe_pace_add(&s->pace, 2);
+    }
+    *bound = 2 * p->tol * (p->normalization == PE_LAPLACIAN_NONE ? ldexp(most, s->exponent) : most);
+    return st;
+}
+
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
     answer *o = self;
@@ -725,10 +739,13 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     columns c = { 0 };
     bool cut = false, partial = false, trivial = true, loose = false, early = false;
     int64_t missing = 0;
+    double bound, worst = 0;
     o->graph = j->graph;
     o->first = j->first;
     posenc_status st = pe_spectra_take(&o->spectra, j->request->graph, j->graph, &s, ctx, err);
     if (st)
+        goto done;
+    if ((st = bound_of(p, &s, &bound)))
         goto done;
     const int64_t nc = s.csr.ncomponents, step = p->skip == SKIP_PER_COMPONENT ? 1 : nc;
     int64_t *ncomponents = (int64_t *)o->ncomponents->data + o->graph, *nzero = (int64_t *)o->nzero->data + o->graph;
@@ -754,6 +771,8 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         partial = partial || c.partial;
         loose = loose || c.loose;
         missing += c.missing;
+        for (int64_t k = 0; k < c.count; k++)
+            worst = c.residual[k] > worst ? c.residual[k] : worst; /* not NaN */
         early = early || c.early;
         trivial = trivial && c.count && c.trivial;
         columns_fini(&c);
@@ -766,6 +785,8 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     t->early += early;
     j->partial = early;
     t->trivial += trivial && nc;
+    t->over += worst > bound;
+    t->worst = worst > bound ? pe_max(t->worst, worst) : t->worst;
 done:
     columns_fini(&c);
     pe_canonical_fini(&w);
@@ -793,8 +814,9 @@ static void warn(const posenc_request *r, const tally *t, posenc_result *out)
          : "")
     pe_warn_directed(r, out);
     if (t->early)
-        pe_warn(out, "stopped early%s: %lld columns were not found and are NaN, those found are perhaps not the smallest",
-                WHERE(t->early), (long long)t->missing);
+        pe_warn(out, "stopped early%s: %s those found are perhaps not the smallest", WHERE(t->early),
+                t->missing ? posenc_text("%lld columns were not found and are NaN,", (long long)t->missing).s
+                           : "no column is missing, but");
     if (t->trivial)
         pe_warn(out,
                 "only trivial vectors: all %lld columns belong to eigenvalue 0%s; ask for more columns, or skip=all_zero",
@@ -812,6 +834,10 @@ static void warn(const posenc_request *r, const tally *t, posenc_result *out)
     if (t->loose)
         pe_warn(out, "tol = %g is larger than a gap between eigenvalues%s: those columns are not determined", p->tol,
                 WHERE(t->loose));
+    if (t->over)
+        pe_warn(out,
+                "residuals up to %.3g pass tol = %g%s: eigenvalues too near to each other are taken for one, with one basis",
+                t->worst, p->tol, WHERE(t->over));
 #undef WHERE
 }
 
@@ -854,6 +880,8 @@ static void end(void *copy, void *self)
     t->loose += o->count.loose;
     t->early += o->count.early;
     t->missing += o->count.missing;
+    t->over += o->count.over;
+    t->worst = pe_max(t->worst, o->count.worst);
     pe_spectra_fini(&o->spectra);
     free(o->row);
 }

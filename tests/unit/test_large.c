@@ -270,6 +270,26 @@ START_TEST(warnings_are_given)
 }
 END_TEST
 
+/* Two eigenvalues 3.6e-12 apart share a basis: whoever asks for less is told. */
+START_TEST(residuals_over_tol)
+{
+    static const double weight[] = {
+        0x1p-1, 0x1p8, 0x1p11, 0x1p11, 0x1p-12, 0x1p0, 0x1p-11, 0x1p-2, 0x1p-12, 0x1p-5, 0x1p4
+    };
+    list g = new_list(LEN(weight) + 1, LEN(weight));
+    for (int64_t i = 0; i < (int64_t)LEN(weight); i++)
+        join(&g, i, i + 1);
+    g.e.weight = weight;
+    posenc_answer a = encode_by("laplacian", &g.e, "k=11&dtype=float64&tol=1e-13", NULL),
+                  b = encode_by("laplacian", &g.e, "k=11&dtype=float64", NULL);
+    ck_assert(warned(&a, "pass tol = 1e-13"));
+    ck_assert(!warned(&b, "pass tol"));
+    posenc_answer_fini(&a);
+    posenc_answer_fini(&b);
+    free_list(&g);
+}
+END_TEST
+
 /* ---- deadlines ---- */
 
 static posenc_status late(void *user) { return --*(int *)user < 0 ? PE_DEADLINE : PE_OK; }
@@ -496,6 +516,7 @@ Suite *large_suite(void)
     tcase_add_loop_test(c, threads_do_not_show, 0, 3);
     tcase_add_test(c, progress_is_told);
     tcase_add_loop_test(c, warnings_are_given, 0, LEN(warnings));
+    tcase_add_test(c, residuals_over_tol);
     suite_add_tcase(s, c);
     c = tcase_create("deadlines");
     tcase_set_timeout(c, 120);
