@@ -156,11 +156,13 @@ static posenc_status solve(group *g, pe_charge_job *jobs, const int32_t *job, in
         g->start[i] = (int32_t)i;
     for (int l = 0; l < count; l++)
         fill(g, l, &jobs[job[l]].c);
-    pe_lane_inverse(g->n, g->z, g->start);
+    posenc_status st = pe_lane_inverse(g->n, g->z, g->start, pace);
+    if (st)
+        return st;
     gather_paths[pe_simd()](g);
     for (int l = 0; l < count; l++)
         jobs[job[l]].done = put(g, l, &jobs[job[l]].c, jobs[job[l]].at);
-    return pe_pace_add(pace, g->n * g->n * (g->n / 2 + 20));
+    return pe_pace_add(pace, 30 * g->n * g->n);
 }
 
 posenc_status pe_charges(pe_charge_job *jobs, int64_t count, pe_pace *pace, posenc_error *err)

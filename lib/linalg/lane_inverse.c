@@ -2,12 +2,13 @@
 #include "linalg/lane_inverse.h"
 #include "core/lanes.h"
 
-/* Takes out the rows from the last one on: what was joined to row i is joined to each other. Row i holds then its weights by
- * their sum, its diagonal the inverse of the sum. */
-PE_BODY void take_out(int64_t n, pe_lanes *z, int32_t *start)
+/* Takes out the rows last .. end + 1, in this order: what was joined to row i is joined to each other. Row i holds then its
+ * weights by their sum, its diagonal the inverse of the sum. */
+PE_BODY void take_out_body(int64_t n, double *square, int32_t *start, int64_t last, int64_t end)
 {
+    pe_lanes *z = (pe_lanes *)square;
     const pe_lanes zero = { 0 };
-    for (int64_t i = n - 1; i > 0; i--) {
+    for (int64_t i = last; i > end; i--) {
         pe_lanes *row = z + i * n, sum = zero;
         const int64_t s = start[i];
         for (int64_t j = s; j < i; j++)
@@ -26,10 +27,14 @@ PE_BODY void take_out(int64_t n, pe_lanes *z, int32_t *start)
     }
 }
 
-/* From the inverse of the first i rows that of i + 1. */
-PE_BODY void put_back(int64_t n, pe_lanes *z, const int32_t *start)
+PE_KERNEL(take_out, take_out_body, (int64_t n, double *square, int32_t *start, int64_t last, int64_t end),
+          (n, square, start, last, end))
+
+/* From the inverse of the first `from` rows that of the first `to`. */
+PE_BODY void put_back_body(int64_t n, double *square, const int32_t *start, int64_t from, int64_t to)
 {
-    for (int64_t i = 1; i < n; i++) {
+    pe_lanes *z = (pe_lanes *)square;
+    for (int64_t i = from; i < to; i++) {
         pe_lanes *row = z + i * n, corner = row[i];
         for (int64_t j = 0; j < i; j++) {
             pe_lanes sum = { 0 };
@@ -45,11 +50,22 @@ PE_BODY void put_back(int64_t n, pe_lanes *z, const int32_t *start)
     }
 }
 
-PE_BODY void inverse_body(int64_t n, double *z, int32_t *start)
-{
-    take_out(n, (pe_lanes *)z, start);
-    put_back(n, (pe_lanes *)z, start);
-}
-PE_KERNEL(inverse, inverse_body, (int64_t n, double *z, int32_t *start), (n, z, start))
+PE_KERNEL(put_back, put_back_body, (int64_t n, double *square, const int32_t *start, int64_t from, int64_t to),
+          (n, square, start, from, to))
 
-void pe_lane_inverse(int64_t n, double *z, int32_t *start) { inverse_paths[pe_simd()](n, z, start); }
+posenc_status pe_lane_inverse(int64_t n, double *z, int32_t *start, pe_pace *pace)
+{
+    const pe_path on = pe_simd();
+    posenc_status st = PE_OK;
+    for (int64_t i = n - 1; i > 0 && !st; i -= 16) {
+        const int64_t end = i > 16 ? i - 16 : 0, width = i - start[i];
+        take_out_paths[on](n, z, start, i, end);
+        st = pe_pace_add(pace, 16 * width * (width / 2 + 2));
+    }
+    for (int64_t i = 1; i < n && !st; i += 16) {
+        const int64_t end = i + 16 < n ? i + 16 : n;
+        put_back_paths[on](n, z, start, i, end);
+        st = pe_pace_add(pace, 16 * i * (i - start[i] + 4));
+    }
+    return st;
+}
