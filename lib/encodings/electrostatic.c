@@ -18,7 +18,8 @@
  * Way: component by component the factor of L without one row (linalg/ldl.h); eight columns of L^+ at a time, each used and
  * forgotten. By symmetry rows of L^+ sum to 0 as columns do: means are exact, and with c_j = (L^+)_jj, tau = mean of c:
  *     sum over j of (V_ij + tau)^2 = sum_j (L^+)_ij^2 - 2 sum_j (L^+)_ij c_j + sum_j (c_j - tau)^2
- * No matrix of n^2 numbers is ever held. Potentials V are differences of what the factor gives, without L^+'s mean: then a
+ * Matrices of n^2 numbers are held of small components alone, eight at a time (graph/charges.h); those whose currents do not
+ * sum to what they must go the sparse way. Potentials V are differences of what the factor gives, without L^+'s mean: then a
  * part that hangs on a thread does not drown those of the others. Where weights lie so far apart that the factor keeps less
  * than six digits, or that the currents which flow out of a charge do not sum to 1 - 1 / n, the graph is refused.
  *
@@ -38,6 +39,7 @@
 #include "core/exact.h"
 #include "core/random.h"
 #include "graph/batch.h"
+#include "graph/charges.h"
 #include "graph/probes.h"
 #include "graph/spectrum.h"
 #include "graph/store.h"
@@ -126,11 +128,31 @@ static double gradients_ns(double n, double arcs) { return 30 * ((n > 20000 ? 3 
 /* The factor is taken where it is no larger than this and takes no longer than that. */
 static const double fits = 1e9, quick = 2e10;
 
+/* Graphs begin .. end - 1 taken apart, their charges, and what solves their small components. */
+static uint64_t held_together(const posenc_graph *g, int64_t begin, int64_t end)
+{
+    const int64_t nodes = g->ptr[end] - g->ptr[begin];
+    int64_t largest = 2;
+    uint64_t held = (uint64_t)nodes * (sizeof(pe_charge) + sizeof(pe_charge_job) + sizeof(pe_part) + 16);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t n = g->ptr[i + 1] - g->ptr[i];
+        held += pe_spectra_held(g, i, 0);
+        largest = n > largest ? n : largest;
+    }
+    return held + pe_charges_bytes(largest < PE_CHARGE_ROWS ? largest : PE_CHARGE_ROWS, nodes);
+}
+
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const electrostatic *p = r->params;
     const posenc_graph *g = r->graph;
+    uint64_t chunk = 0; /* what graphs that are solved together hold */
     *out = (posenc_cost){ .ns = 500 };
+    for (int64_t begin = 0, end; begin < g->ngraphs; begin = end) {
+        end = pe_chunk_end(g, begin);
+        const uint64_t held = held_together(g, begin, end);
+        chunk = held > chunk ? held : chunk;
+    }
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
         const uint64_t nodes = (uint64_t)n, edges = (uint64_t)m;
@@ -146,24 +168,16 @@ static void cost(const posenc_request *r, posenc_cost *out)
         }
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
+    out->scratch += chunk;
 }
 
 /* ---- the formula ---- */
 
-/* What is gathered for one node, by place. */
-typedef struct sums {
-    double diagonal;            /* (L^+)_vv */
-    double least, most;         /* over the column of L^+ */
-    double squares;             /* sum over the column of its squares */
-    double row_least, row_most; /* over j of V_vj */
-    double dot;                 /* sum over j of (L^+)_vj (L^+)_jj */
-    double to, from;            /* columns 8 and 9 */
-} sums;
-
 typedef struct field {
     const electrostatic *p;
     pe_spectrum s;
-    sums *v;            /* (n) by place; exact only */
+    pe_charge *v;       /* (n) by place; exact only */
+    const bool *done;   /* (n) at a component's first place: v holds already */
     struct estimate *e; /* probe only */
 } field;
 
@@ -203,13 +217,13 @@ static posenc_status gather(field *f, int64_t begin, int64_t n, int64_t first, i
                             const double mean[PE_WIDTH], posenc_error *err)
 {
     const pe_csr *a = &f->s.csr;
-    sums *at = f->v + begin;
+    pe_charge *at = f->v + begin;
     posenc_status st = PE_OK;
     for (int64_t k = 0; k < count; k++)
         at[first + k].diagonal = y[(first + k) * PE_WIDTH + k] + mean[k];
     for (int64_t i = 0; i < n && !st; i++) {
         for (int64_t k = 0; k < count; k++) {
-            sums *own = &at[first + k];
+            pe_charge *own = &at[first + k];
             const double e = y[i * PE_WIDTH + k] + mean[k], v = y[i * PE_WIDTH + k] - y[(first + k) * PE_WIDTH + k];
             own->least = pe_min(own->least, e);
             own->most = pe_max(own->most, e);
@@ -672,7 +686,7 @@ static posenc_status component(field *f, int64_t c, posenc_error *err)
 {
     pe_spectrum *s = &f->s;
     const int64_t begin = s->begin[c], n = s->begin[c + 1] - begin;
-    if (n == 1)
+    if (n == 1 || (!f->e && f->done[begin]))
         return pe_pace_add(&s->pace, 4);
     pe_part part;
     pe_laplacian lap = { 0 };
@@ -694,7 +708,7 @@ static posenc_status component(field *f, int64_t c, posenc_error *err)
     if (!x || !y)
         st = pe_no_memory("memory", err);
     for (int64_t i = begin; i < begin + n && !st; i++)
-        f->v[i] = (sums){ .least = INFINITY, .most = -INFINITY, .row_least = INFINITY, .row_most = -INFINITY };
+        f->v[i] = (pe_charge){ .least = INFINITY, .most = -INFINITY, .row_least = INFINITY, .row_most = -INFINITY };
     for (int64_t first = 0; first < n && !st; first += PE_WIDTH) {
         const int64_t count = n - first < PE_WIDTH ? n - first : PE_WIDTH;
         if (!(st = columns(f, &ldl, first, count, x, y, mean)))
@@ -745,7 +759,7 @@ static posenc_status write(const field *f, int64_t c, const extremes *e, double 
     const double count = j->n > 1 ? (double)j->n - 1 : 1;
     posenc_status st = PE_OK;
     for (int64_t i = begin; i < end && !st; i++) {
-        const sums *v = &f->v[i];
+        const pe_charge *v = &f->v[i];
         const double outer_most = -(e->owner[1] == c ? e->least[1] : e->least[0]);
         const double outer_least = -(e->owner[0] == c ? e->most[1] : e->most[0]);
         const double least = (alone ? v->least : pe_min(v->least, 0)) - v->diagonal;
@@ -759,7 +773,7 @@ static posenc_status write(const field *f, int64_t c, const extremes *e, double 
                                 -tau,         sqrt(spread > 0 ? spread / count : 0),
                                 v->to,        v->from };
         for (int k = 0; k < COLUMNS; k++) /* NaN: a sum overflowed on the way; no negative zeros */
-            row[k] = isnan(row[k]) ? INFINITY : ldexp(row[k], -s->exponent) + 0.0;
+            row[k] = (isnan(row[k]) ? INFINITY : s->exponent ? ldexp(row[k], -s->exponent) : row[k]) + 0.0;
         if (!(st = pe_pace_add(&j->pace, 60)))
             st = pe_graph_store(pe_tensor(j->out, "encoding"), (j->first + s->node[i]) * COLUMNS, row, COLUMNS, &j->pace,
                                 err);
@@ -923,18 +937,29 @@ static posenc_status write_all_estimates(const field *f, pe_graph_job *j, posenc
     return st;
 }
 
+/* ---- a chunk of graphs ---- */
+
+/* Graphs that are taken apart together; their small components are solved together. */
+typedef struct together {
+    pe_spectra spectra;
+    int64_t first;     /* node */
+    pe_charge *charge; /* (nodes of the chunk), by place within each graph; exact only, as is: */
+    bool *done;        /* (nodes of the chunk) at a component's first place: charge holds */
+} together;
+
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
-    (void)self;
+    together *t = self;
     const electrostatic *p = j->request->params;
-    const pe_spectrum_options options = { .edges = p->edges, .normalization = PE_LAPLACIAN_NONE };
     estimate e = { 0 };
     field f = { .p = p, .e = p->method == PROBE ? &e : NULL };
-    posenc_status st = pe_spectrum_init(&f.s, &options, j->request->graph, j->graph, j->ctx, err);
+    if (!f.e) {
+        f.v = t->charge + (j->first - t->first);
+        f.done = t->done + (j->first - t->first);
+    }
+    posenc_status st = pe_spectra_take(&t->spectra, j->request->graph, j->graph, &f.s, j->ctx, err);
     if (!st && f.e)
         st = estimate_init(&e, j->n, p->num_probes, err);
-    if (!st && !f.e && !(f.v = calloc((size_t)j->n + 1, sizeof *f.v)))
-        st = pe_no_memory("memory", err);
     for (int64_t c = 0; c < f.s.csr.ncomponents && !st; c++)
         st = component(&f, c, err);
     if (!st)
@@ -942,7 +967,6 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     if (!st)
         j->zero_edges = f.s.csr.zero_edges;
     estimate_fini(&e);
-    free(f.v);
     pe_spectrum_fini(&f.s);
     return st;
 }
@@ -955,9 +979,89 @@ static posenc_status spoil(pe_graph_job *j, void *self)
     return st || p->method == EXACT ? st : pe_spoil(pe_tensor(j->out, "standard_error"), j->first, j->n, &j->pace);
 }
 
+static int64_t no_pairs(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros)
+{
+    (void)arg, (void)s, (void)c, (void)zeros;
+    return 0;
+}
+
+/* The small components of all graphs that can be taken apart. */
+static posenc_status solve_together(together *t, const pe_graph_chunk *c, posenc_error *err)
+{
+    const posenc_graph *g = c->request->graph;
+    posenc_status st = PE_OK;
+    pe_pace pace = { .ctx = c->ctx, .left = PE_PACE_STEPS };
+    int64_t most = 0, n = 0;
+    for (int64_t i = 0; i < t->spectra.count; i++)
+        most += t->spectra.s[i].csr.ncomponents;
+    pe_charge_job *job = malloc((size_t)(most + 1) * sizeof *job);
+    bool **done = malloc((size_t)(most + 1) * sizeof *done);
+    pe_part *part = malloc((size_t)(most + 1) * sizeof *part);
+    if (!job || !done || !part)
+        st = pe_no_memory("memory", err);
+    for (int64_t i = 0; i < t->spectra.count && !st; i++) {
+        pe_spectrum *s = &t->spectra.s[i];
+        const int64_t first = g->ptr[c->begin + i] - t->first;
+        for (int64_t k = 0; s->pairs && k < s->csr.ncomponents && !st; k++) {
+            const int64_t size = s->begin[k + 1] - s->begin[k];
+            if ((st = pe_pace_add(&pace, 8)) || size < 2 || size > PE_CHARGE_ROWS)
+                continue;
+            if (!(st = pe_spectrum_part(s, k, &part[n], err))) {
+                job[n] = (pe_charge_job){ .c = part[n].m, .at = t->charge + first + s->begin[k] };
+                done[n++] = t->done + first + s->begin[k];
+            }
+        }
+    }
+    if (!st)
+        st = pe_charges(job, n, &pace, err);
+    for (int64_t i = 0; i < n; i++) {
+        *done[i] = !st && job[i].done;
+        pe_part_fini(&part[i]);
+    }
+    free(part);
+    free(done);
+    free(job);
+    return st;
+}
+
+static void release(together *t)
+{
+    pe_spectra_fini(&t->spectra);
+    free(t->charge);
+    free(t->done);
+}
+
+static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
+{
+    together *t = copy;
+    const electrostatic *p = c->request->params;
+    const posenc_graph *g = c->request->graph;
+    const pe_spectrum_options options = { .edges = p->edges, .normalization = PE_LAPLACIAN_NONE };
+    const size_t nodes = (size_t)(g->ptr[c->end] - g->ptr[c->begin]) + 1;
+    *t = (together){ .first = g->ptr[c->begin] };
+    posenc_status st = pe_spectra_init(&t->spectra, c, &options, no_pairs, NULL, err);
+    if (!st && p->method == EXACT) {
+        t->charge = calloc(nodes, sizeof *t->charge);
+        t->done = calloc(nodes, sizeof *t->done);
+        st = t->charge && t->done ? solve_together(t, c, err) : pe_no_memory("memory", err);
+    }
+    if (st)
+        release(t);
+    return st;
+}
+
+static void end(void *copy, void *self)
+{
+    (void)self;
+    release(copy);
+}
+
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
-    const pe_graph_task task = { .encode = encode, .spoil = spoil };
+    together all = { 0 };
+    const pe_graph_task task = {
+        .encode = encode, .spoil = spoil, .self = &all, .size = sizeof all, .begin = begin, .end = end
+    };
     pe_warn_directed(r, out);
     return pe_each_graph(r, out, &task, ctx, err);
 }

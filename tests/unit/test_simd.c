@@ -68,6 +68,8 @@ static const struct {
     { "narrow prove refine draw mix polish", "laplacian", RINGS ",\"k\":9", false },
     { "", "laplacian", GRAPH("12") ",\"k\":12,\"normalization\":\"none\"", false },
     { "", "heat_kernel", GRAPH("12") ",\"kernel_times\":[0.5,3]", false },
+    { "take_out put_back gather", "electrostatic", GRAPH("17"), false },
+    { "", "electrostatic", RINGS ",\"self_loops\":\"keep\"", false },
     { "step", "random_walk", GRAPH("17") ",\"ksteps\":[1,2,5,8]", true },
     { "log1p", "kerple", "\"variant\":\"log\",\"query_length\":21,\"key_length\":33,\"p\":[0.5,1.5],\"a\":[0.2,0.9]", true },
 };
