@@ -323,15 +323,19 @@ static void conjugate_fini(conjugate *c)
     free(c->panel);
 }
 
-/* Whether the largest degree is far above the mean, and the kernel constant, as pe_cg has it. */
+/* Whether the spectrum is so wide that a polynomial of L that is to reach across it is a long one: some eigenvalue is about
+ * the smallest degree at most (Fiedler 1973). And whether the kernel is constant, as pe_cg has it. */
 static bool far_apart(const job *j)
 {
-    enum { FAR = 64 };
+    enum { FAR = 4096 };
     const pe_component *c = j->c;
     bool constant = c->kernel && !c->normalized && !c->diagonal;
-    for (int64_t i = 1; i < c->n && constant; i++)
+    double least = INFINITY;
+    for (int64_t i = 0; i < c->n && constant; i++) {
         constant = c->kernel[i] == c->kernel[0];
-    return constant && j->lap.bound > FAR * (double)c->ptr[c->n] / (double)c->n;
+        least = pe_min(least, c->degree[i]);
+    }
+    return constant && j->lap.bound > FAR * least;
 }
 
 /* Vectors a step. One needs the fewest products; two share the reading of a factor that is larger than the caches, and show
