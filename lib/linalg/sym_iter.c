@@ -21,7 +21,8 @@ enum {
     COUNT_COST = 128  /* inertia is the proof while factoring takes fewer products per entry of L */
 };
 
-static const double SINGLE_ENOUGH = 3e-7; /* tol from which products may be of float32 */
+static const double SINGLE_ENOUGH = 3e-7;  /* tol from which products may be of float32 */
+static const double TURNED_ENOUGH = 1e-11; /* and from which L^+ may be one by conjugate gradients */
 
 /* One call of pe_component_pairs. */
 typedef struct job {
@@ -312,7 +313,7 @@ static double conjugate_value(const void *self, double theta)
 
 static posenc_status conjugate_init(conjugate *c, const job *j)
 {
-    c->tol = pe_max(1e-2 * j->relative, 1e-11);
+    c->tol = pe_max(1e-2 * j->relative, 1e-12);
     c->panel = pe_panel_new(j->c->n);
     return c->panel ? pe_cg_init(&c->cg, &j->lap, j->err) : pe_no_memory("memory", j->err);
 }
@@ -327,9 +328,9 @@ static void conjugate_fini(conjugate *c)
  * the smallest degree at most (Fiedler 1973). And whether the kernel is constant, as pe_cg has it. */
 static bool far_apart(const job *j)
 {
-    enum { FAR = 4096 };
+    enum { FAR = 2048 };
     const pe_component *c = j->c;
-    bool constant = c->kernel && !c->normalized && !c->diagonal;
+    bool constant = j->relative >= TURNED_ENOUGH && c->kernel && !c->normalized && !c->diagonal;
     double least = INFINITY;
     for (int64_t i = 0; i < c->n && constant; i++) {
         constant = c->kernel[i] == c->kernel[0];

@@ -97,7 +97,7 @@ def asked():
     for name in MADE:
         for k in (8, 32):
             yield f"{name} 1e5", "sym", k, {"skip": "all_zero"}
-        for k in (8, 32) if name in NARROW else (8,) if name in ("er", "ba") else ():      # rmat: most of an hour
+        for k in (8, 32) if name in NARROW else (8,):
             yield f"{name} 1e5", "none", k, {"skip": "all_zero", **({} if name in NARROW else {"tol": 1e-6})}
     for name in MADE:
         for normalization in ("sym", "none") if name in NARROW else ("sym",):
