@@ -136,8 +136,8 @@ posenc_status pe_pairs_rows(pe_pairs *p, posenc_error *err)
 static posenc_status unconverged(job *j, double worst, int64_t iterations)
 {
     return posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "tol", posenc_text("%.3g", j->relative).s,
-                       "the largest residual is %.3g, allowed %.3g, after %lld iterations", worst, j->tolerance,
-                       (long long)iterations);
+                       "more, or a larger max_iter: the largest residual is %.3g, allowed %.3g, after %lld iterations",
+                       worst, j->tolerance, (long long)iterations);
 }
 
 /* Indices 0 .. n - 1 so that value[order[i]] ascends, equal ones in order of index. Bottom-up merge sort. */
@@ -295,7 +295,11 @@ static posenc_status conjugate_apply(void *self, int64_t width, double *const *x
         st = pe_pace_add(pace, 16 * ROWS);
     }
     if (!st)
-        st = pe_cg_solve(&c->cg, c->panel, c->panel, c->tol, STEPS, pace, err);
+        st = pe_cg_solve(&c->cg, c->panel, c->panel, c->tol, STEPS, pace, NULL);
+    if (st == PE_NO_CONVERGENCE)
+        return posenc_fail(err, st, "NO_CONVERGENCE", "solver", "auto",
+                           "chebyshev; or normalization=sym: conjugate gradients do not come to %.3g within %d steps",
+                           c->tol, STEPS);
     for (int64_t at = 0; at < n && !st; at += ROWS) {
         for (int64_t k = 0; k < width; k++)
             for (int64_t i = at; i < n && i < at + ROWS; i++)
