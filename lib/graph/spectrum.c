@@ -347,15 +347,22 @@ void pe_spectra_fini(pe_spectra *a)
 }
 
 /* Small components of all graphs that can be taken apart. */
-static posenc_status solve_together(pe_spectra *a, int64_t ncomponents,
+static posenc_status solve_together(pe_spectra *a,
                                     int64_t (*want)(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros),
                                     const void *arg, posenc_context *ctx, posenc_error *err)
 {
     posenc_status st = PE_OK;
     pe_pace pace = { .ctx = ctx, .left = PE_PACE_STEPS };
-    int64_t n = 0;
-    pe_small *job = malloc((size_t)(ncomponents + 1) * sizeof *job);
-    pe_part *part = malloc((size_t)(ncomponents + 1) * sizeof *part);
+    int64_t n = 0, most = 0; /* not of nodes alone, of which there may be many */
+    for (int64_t i = 0; i < a->count && !st; i++)
+        for (int64_t c = 0; a->s[i].pairs && c < a->s[i].csr.ncomponents && !st; c++) {
+            most += pe_spectrum_small(&a->s[i], c);
+            st = pe_pace_add(&pace, 4);
+        }
+    if (st)
+        return st;
+    pe_small *job = malloc((size_t)(most + 1) * sizeof *job);
+    pe_part *part = malloc((size_t)(most + 1) * sizeof *part);
     if (!job || !part)
         st = pe_no_memory("memory", err);
     for (int64_t i = 0; i < a->count && !st; i++) {
@@ -406,7 +413,6 @@ posenc_status pe_spectra_init(pe_spectra *a, const pe_graph_chunk *chunk, const 
                               const void *arg, posenc_error *err)
 {
     posenc_status st = PE_OK;
-    int64_t ncomponents = 0;
     *a = (pe_spectra){ .o = *o, .first = chunk->begin, .count = chunk->end - chunk->begin };
     const posenc_graph *graph = chunk->request->graph;
     size_t size = 64;
@@ -429,10 +435,9 @@ posenc_status pe_spectra_init(pe_spectra *a, const pe_graph_chunk *chunk, const 
         } else if (st == PE_BUSY) {
             pe_no_memory("memory", err);
         }
-        ncomponents += a->s[i].csr.ncomponents;
     }
     if (!st)
-        st = solve_together(a, ncomponents, want, arg, chunk->ctx, err);
+        st = solve_together(a, want, arg, chunk->ctx, err);
     if (st)
         pe_spectra_fini(a);
     return st;

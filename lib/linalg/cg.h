@@ -14,8 +14,8 @@ typedef struct pe_cg {
 
 posenc_status pe_cg_init(pe_cg *c, const pe_laplacian *lap, posenc_error *err);
 void pe_cg_fini(pe_cg *c);
-/* x = L^+ b, panels (n, 8), b centred, until the residual is at most `tol` of b in every column. NO_CONVERGENCE where
- * `most` steps do not suffice. */
+/* x = L^+ b, panels (n, 8), which may be one, b centred, until the residual is at most `tol` of b in every column.
+ * NO_CONVERGENCE where `most` steps do not suffice. */
 posenc_status pe_cg_solve(pe_cg *c, const double *b, double *x, double tol, int64_t most, pe_pace *pace, posenc_error *err);
 
 /* Subtracts from each column its mean. */

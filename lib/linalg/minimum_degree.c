@@ -327,7 +327,7 @@ static posenc_status close_element(quotient *q, int32_t me, int64_t dense)
     const double f = q->weight[me], r = (double)(beyond + dense), below = f * r + (f - 1) * f / 2;
     q->entries += below;
     q->products += (f * r * r + r * (f - 1) * f + (f - 1) * f * (2 * f - 1) / 6 + below) / 2;
-    return pe_pace_add(q->pace, 24 * length + 40);
+    return pe_pace_add(q->pace, 24 * (int64_t)length + 40);
 }
 
 /* Elements in postorder of the tree that `into` makes, the child with the most vertices last; behind each element the

@@ -2,6 +2,7 @@
 #include "core/params.h"
 #include "linalg.h"
 
+#include "cg.h"
 #include "chebyshev.h"
 #include "krylov.h"
 #include "ldl.h"
@@ -20,7 +21,8 @@ enum {
     COUNT_COST = 128  /* inertia is the proof while factoring takes fewer products per entry of L */
 };
 
-static const double SINGLE_ENOUGH = 3e-7; /* tol from which products may be of float32 */
+static const double SINGLE_ENOUGH = 3e-7;  /* tol from which products may be of float32 */
+static const double TURNED_ENOUGH = 1e-11; /* and from which L^+ may be one by conjugate gradients */
 
 /* One call of pe_component_pairs. */
 typedef struct job {
@@ -134,8 +136,8 @@ posenc_status pe_pairs_rows(pe_pairs *p, posenc_error *err)
 static posenc_status unconverged(job *j, double worst, int64_t iterations)
 {
     return posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "tol", posenc_text("%.3g", j->relative).s,
-                       "the largest residual is %.3g, allowed %.3g, after %lld iterations", worst, j->tolerance,
-                       (long long)iterations);
+                       "more, or a larger max_iter: the largest residual is %.3g, allowed %.3g, after %lld iterations",
+                       worst, j->tolerance, (long long)iterations);
 }
 
 /* Indices 0 .. n - 1 so that value[order[i]] ascends, equal ones in order of index. Bottom-up merge sort. */
@@ -271,6 +273,76 @@ static double inverse_value(const void *self, double theta)
     return theta > 0.5 / f->lap->bound ? 1 / theta : INFINITY;
 }
 
+/* L^+ by conjugate gradients, whose steps hang on the spectrum of sym alone: where degrees are far apart that of none is a
+ * thousand times wider, and a polynomial of L would have to reach across. */
+typedef struct conjugate {
+    pe_cg cg;
+    double *panel;
+    double tol;
+} conjugate;
+
+static posenc_status conjugate_apply(void *self, int64_t width, double *const *x, double *const *y, pe_pace *pace,
+                                     posenc_error *err)
+{
+    enum { ROWS = 1 << 10, STEPS = 20000 };
+    conjugate *c = self;
+    posenc_status st = PE_OK;
+    const int64_t n = c->cg.lap->c->n;
+    for (int64_t at = 0; at < n && !st; at += ROWS) {
+        for (int64_t i = at; i < n && i < at + ROWS; i++)
+            for (int64_t k = 0; k < PE_WIDTH; k++)
+                c->panel[i * PE_WIDTH + k] = k < width ? x[k][i] : 0;
+        st = pe_pace_add(pace, 16 * ROWS);
+    }
+    if (!st)
+        st = pe_cg_solve(&c->cg, c->panel, c->panel, c->tol, STEPS, pace, NULL);
+    if (st == PE_NO_CONVERGENCE)
+        return posenc_fail(err, st, "NO_CONVERGENCE", "solver", "auto",
+                           "chebyshev; or normalization=sym: conjugate gradients do not come to %.3g within %d steps",
+                           c->tol, STEPS);
+    for (int64_t at = 0; at < n && !st; at += ROWS) {
+        for (int64_t k = 0; k < width; k++)
+            for (int64_t i = at; i < n && i < at + ROWS; i++)
+                y[k][i] = c->panel[i * PE_WIDTH + k];
+        st = pe_pace_add(pace, 16 * ROWS);
+    }
+    return st;
+}
+
+static double conjugate_value(const void *self, double theta)
+{
+    const conjugate *c = self;
+    return theta > 0.5 / c->cg.lap->bound ? 1 / theta : INFINITY;
+}
+
+static posenc_status conjugate_init(conjugate *c, const job *j)
+{
+    c->tol = pe_max(1e-2 * j->relative, 1e-12);
+    c->panel = pe_panel_new(j->c->n);
+    return c->panel ? pe_cg_init(&c->cg, &j->lap, j->err) : pe_no_memory("memory", j->err);
+}
+
+static void conjugate_fini(conjugate *c)
+{
+    pe_cg_fini(&c->cg);
+    free(c->panel);
+}
+
+/* Whether the spectrum is so wide that a polynomial of L that is to reach across it is a long one: some eigenvalue is about
+ * the smallest degree at most (Fiedler 1973). And whether the kernel is constant, as pe_cg has it. */
+static bool far_apart(const job *j)
+{
+    enum { FAR = 2048 };
+    const pe_component *c = j->c;
+    bool constant = j->relative >= TURNED_ENOUGH && c->kernel && !c->normalized && !c->diagonal;
+    double least = INFINITY;
+    for (int64_t i = 0; i < c->n && constant; i++) {
+        constant = c->kernel[i] == c->kernel[0];
+        least = pe_min(least, c->degree[i]);
+    }
+    return constant && j->lap.bound > FAR * least;
+}
+
 /* Vectors a step. One needs the fewest products; two share the reading of a factor that is larger than the caches, and show
  * eigenvalues that symmetry makes double. */
 static int64_t inverse_width(const pe_ldl *f) { return pe_ldl_fills_up(f) ? 2 : 1; }
@@ -358,7 +430,8 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
     }
 }
 
-static posenc_status run(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, const pe_wish *wish)
+/* One of ldl, filter and cg is there. */
+static posenc_status run(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, conjugate *cg, const pe_wish *wish)
 {
     posenc_status st;
     if (filter) {
@@ -366,7 +439,11 @@ static posenc_status run(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, c
     } else {
         pe_operator op = { .self = ldl, .apply = invert, .value = inverse_value, .products = 1 };
         int64_t before = s->restarts;
-        s->width = wish->goal > 0 ? inverse_width(ldl) : 1; /* one vector is enough to ask whether there are more */
+        s->width = wish->goal > 0 && ldl ? inverse_width(ldl) : 1; /* one vector is enough to ask whether there are more */
+        if (cg) {
+            op = (pe_operator){ .self = cg, .apply = conjugate_apply, .value = conjugate_value, .products = 1 };
+            s->width = PE_WIDTH;
+        }
         st = pe_search_run(s, &op, wish, j->restarts);
         j->restarts -= s->restarts - before;
     }
@@ -463,13 +540,13 @@ static posenc_status hand_over(job *j, pe_search *s, int64_t count, double next,
 }
 
 /* Runs until `want` pairs are locked and nothing below the cut can be missing; then the answer. */
-static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, pe_pairs *out)
+static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, conjugate *cg, pe_pairs *out)
 {
     posenc_status st = PE_OK;
     int64_t *order = NULL, count = 0;
     double *v = NULL, next = INFINITY;
     int64_t runs = 0;
-    bool counted = filter || ldl->products > COUNT_COST * (ldl->entries + (double)j->c->n);
+    bool counted = !ldl || ldl->products > COUNT_COST * (ldl->entries + (double)j->c->n);
 
     for (;;) {
         int64_t have = s->nlock - s->skip;
@@ -479,7 +556,7 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
             wish.goal = left < MOST_AT_ONCE ? left : MOST_AT_ONCE;
             wish.goal = wish.goal < all ? wish.goal : all;
             wish.limit = j->most - have < all ? j->most - have : all;
-            if ((st = run(j, s, ldl, filter, &wish)))
+            if ((st = run(j, s, ldl, filter, cg, &wish)))
                 goto stopped;
             if (s->found == 0) {
                 st = posenc_fail(j->err, PE_NO_CONVERGENCE, "NO_CONVERGENCE", "solver", "", "a matrix with %lld eigenpairs",
@@ -512,12 +589,12 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
                 goto stopped;
             counted = true;
         }
-        if (proven || (filter && runs == 1 && !capped && next > last && wide_enough(s, v, count)))
+        if (proven || (!ldl && runs == 1 && !capped && next > last && wide_enough(s, v, count)))
             break;
         int64_t all = (s->most / PE_WIDTH - 3) * PE_WIDTH, room = j->most - count + PE_WIDTH;
         wish.bound = capped ? last - 2 * pe_cluster_gap(last) : last + pe_cluster_gap(last);
         wish.limit = capped || room > all ? all : room;
-        if ((st = run(j, s, ldl, filter, &wish)))
+        if ((st = run(j, s, ldl, filter, cg, &wish)))
             goto stopped;
         next = s->next;
         if (s->found == 0) {
@@ -697,6 +774,7 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
     pe_ldl ldl = { 0 };
     pe_filter filter = { 0 };
     pe_search s = { 0 };
+    conjugate cg = { 0 };
     bool inverting = solver != PE_SOLVER_CHEBYSHEV, dense_factor = false;
     uint64_t bytes = 0;
 
@@ -749,21 +827,27 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
         goto done;
     if ((st = pe_search_init(&s, &j->lap, j->panels * PE_WIDTH, &j->pace, j->err)))
         goto done;
-    if (!inverting || (solver == PE_SOLVER_AUTO && inversion_ns(j, &ldl) > 2e8 + 4 * probe_ns(j) + filter_ns(j, 12))) {
+    const bool across = solver == PE_SOLVER_AUTO && far_apart(j);
+    if ((!inverting && !across) ||
+        (inverting && solver == PE_SOLVER_AUTO && inversion_ns(j, &ldl) > 2e8 + 4 * probe_ns(j) + filter_ns(j, 12))) {
         if ((st = pe_filter_init(&filter, &j->lap, j->err)))
             goto done;
     }
     if (inverting && filter.lap && (st = compare(j, &s, &ldl, &filter, &inverting)))
         goto done;
-    if (inverting)
+    if (inverting || across)
         pe_filter_fini(&filter);
+    if (!inverting && across && (st = conjugate_init(&cg, j)))
+        goto done;
     if (!inverting)
         pe_ldl_fini(&ldl);
     else if ((st = pe_ldl_factor(&ldl, &j->lap, &j->pace, j->err)))
         goto done;
     s.salvage = j->partial;
-    st = search(j, &s, inverting ? &ldl : NULL, inverting ? NULL : &filter, out);
+    st = search(j, &s, inverting ? &ldl : NULL, inverting || across ? NULL : &filter, across && !inverting ? &cg : NULL,
+                out);
 done:
+    conjugate_fini(&cg);
     pe_search_fini(&s);
     pe_filter_fini(&filter);
     pe_ldl_fini(&ldl);

@@ -194,6 +194,66 @@ START_TEST(memory_as_told)
 }
 END_TEST
 
+/* Batches of one chunk: molecules, which are solved from their factors; pairs of nodes; nodes alone; webs, larger than what
+ * is solved in lanes. */
+enum { BATCH_NODES = 16000 };
+
+static void fill_batch(wide *g, char kind, int64_t *ptr)
+{
+    const int64_t size = kind == 'm' ? 40 : kind == 't' ? 18 : kind == 'w' ? 300 : 32;
+    g->e = (posenc_edges){ .num_nodes = BATCH_NODES, .source = g->s, .target = g->t, .ptr = ptr };
+    for (int64_t v = 0; v < BATCH_NODES; v++) {
+        const int64_t i = v % size;
+        if (i == 0 && v + size <= BATCH_NODES)
+            ptr[++g->e.ngraphs] = v + size;
+        if (kind == '2' ? i % 2 : i && kind != '1')
+            join(g, kind == '2' || any(4) ? v - 1 : v - 1 - any(i), v);
+        if (kind == 'm' && i % 9 == 6)
+            join(g, v - 5, v);
+        if (kind == 'w' && i)
+            join(g, v - i, v);
+    }
+    ptr[g->e.ngraphs] = BATCH_NODES;
+}
+
+static const char *const asked_of_batches[][2] = {
+    { "laplacian", "k=8" },
+    { "laplacian", "k=8&normalization=none&skip=all_zero" },
+    { "laplacian", "k=32&skip=none" },
+    { "heat_kernel", "kernel_times=0.5" },
+};
+
+START_TEST(memory_of_a_batch)
+{
+    static const char kinds[] = "mt12w";
+    for (const char *kind = kinds; *kind; kind++) {
+        wide *g = calloc(1, sizeof *g);
+        int64_t *ptr = calloc(BATCH_NODES, sizeof *ptr);
+        posenc_arena *a = posenc_arena_new(1 << 28);
+        posenc_request r;
+        posenc_error err = { 0 };
+        char text[500];
+        ck_assert(g && ptr && a);
+        fill_batch(g, *kind, ptr);
+        ck_assert(!posenc_request_init(&r, asked_of_batches[_i][0], a, &err) &&
+                  !posenc_request_parse(&r, asked_of_batches[_i][1], &err));
+        ck_assert(!posenc_graph_build(&g->e, a, &r.graph, &err) && !posenc_resolve(&r, &err));
+        posenc_result out = r.shape;
+        for (int i = 0; i < out.ntensors; i++)
+            out.tensor[i].data = posenc_alloc(a, posenc_tensor_size(&out.tensor[i]) + 1);
+        alloc_count();
+        const posenc_status st = posenc_compute(&r, &out, NULL, &err);
+        const double held = (double)alloc_peak(), told = (double)r.cost.scratch;
+        ck_assert_msg(!st, "%c %s: %s", *kind, asked_of_batches[_i][1], posenc_error_text(&err, text, sizeof text));
+        ck_assert_msg(held <= told, "%c %s %s: %g bytes told, %g held", *kind, asked_of_batches[_i][0],
+                      asked_of_batches[_i][1], told, held);
+        posenc_arena_free(a);
+        free(ptr);
+        free(g);
+    }
+}
+END_TEST
+
 /* sym of a bipartite component is known: no solver is reckoned with; a triangle on the path changes that. */
 START_TEST(colours_cost_nothing)
 {
@@ -237,6 +297,7 @@ Suite *graph_costs_suite(void)
     tcase_add_loop_test(c, no_nodes_no_work, 0, (int)PE_LEN(extremes));
     tcase_add_test(c, memory_of_a_star);
     tcase_add_loop_test(c, memory_as_told, 0, (int)PE_LEN(asked));
+    tcase_add_loop_test(c, memory_of_a_batch, 0, (int)PE_LEN(asked_of_batches));
     tcase_add_test(c, colours_cost_nothing);
     suite_add_tcase(s, c);
     return s;

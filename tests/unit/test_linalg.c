@@ -1,5 +1,6 @@
 /* Eigenpairs against closed forms; the two iterative solvers and the dense one against each other.
  * POSENC_TEST_SLOW=1 adds the graphs of 20,000 nodes. */
+#include "linalg/ldl.h"
 #include "linalg/linalg.h"
 #include "linalg/minimum_degree.h"
 #include "linalg/relabel.h"
@@ -507,6 +508,43 @@ START_TEST(solvers_agree)
 }
 END_TEST
 
+/* A hub, degrees far apart, no room for a factor: conjugate gradients, up to the residuals that are asked for. */
+START_TEST(hub)
+{
+    enum { N = 4300 };
+    static int32_t u[3 * N], v[3 * N];
+    int64_t m = 0;
+    uint64_t x = 7;
+    for (int32_t i = 1; i < N; i++)
+        for (int32_t k = 0, before = -1; k < 3; k++) {
+            x = x * 6364136223846793005u + 1442695040888963407u;
+            const int32_t j = k == 2 ? 0 : i > 1 ? 1 + (int32_t)((x >> 33) % (uint64_t)(i - 1)) : 0;
+            if (j == before || (k == 2 && i > N / 2) || (k == 1 && i % 5 == 4) || (k < 2 && j == 0))
+                continue;
+            u[m] = j;
+            v[m++] = i;
+            before = j;
+        }
+    graph g = build(N, m, u, v, NULL, false, true);
+    posenc_context ctx = { .memory_limit = pe_component_bytes(N, g.ptr[N], 8) + pe_ldl_bytes(N, g.ptr[N], 0) };
+    pe_pairs a = solve(&g.c, 8, 8, PE_SOLVER_SHIFT_INVERT), b;
+    ck_assert_int_eq(pe_component_pairs(&g.c, 8, 8, 1e-10, 0, PE_SOLVER_SHIFT_INVERT, false, &b, &ctx, NULL), PE_LIMIT);
+    for (int i = 0; i < 2; i++) {
+        static const double tols[] = { 1e-6, 1e-10 };
+        posenc_error err = { 0 };
+        const posenc_status st = pe_component_pairs(&g.c, 8, 8, tols[i], 0, PE_SOLVER_AUTO, false, &b, &ctx, &err);
+        ck_assert_msg(!st, "tol %g: %s", tols[i], err.fault[0].allowed);
+        check_pairs(&g.c, &b, tols[i]);
+        ck_assert_int_eq(b.count, a.count);
+        for (int64_t j = 0; j < a.count; j++)
+            ck_assert_double_le(fabs(a.values[j] - b.values[j]), 1e-9);
+        pe_pairs_fini(&b);
+    }
+    pe_pairs_fini(&a);
+    graph_free(&g);
+}
+END_TEST
+
 START_TEST(same_bits)
 {
     for (int solver = PE_SOLVER_DENSE; solver <= PE_SOLVER_CHEBYSHEV; solver++) {
@@ -804,6 +842,7 @@ Suite *linalg_suite(void)
     tcase_add_test(pairs, loops);
     tcase_add_test(pairs, tiny_gap);
     tcase_add_test(pairs, solvers_agree);
+    tcase_add_test(pairs, hub);
     tcase_add_test(pairs, same_bits);
     tcase_add_test(pairs, many_pairs);
     tcase_add_test(pairs, orders);
