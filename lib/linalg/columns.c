@@ -1,4 +1,5 @@
 #include "columns.h"
+#include "core/memory.h"
 #include "core/parallel.h"
 #include "core/params.h"
 #include "panel.h"
@@ -15,7 +16,7 @@ double *pe_column_new(int64_t n)
         return NULL;
     size_t size = ((size_t)n + LANES - 1) / LANES * LANES * sizeof(double);
     size = (size + 63) / 64 * 64;
-    double *x = aligned_alloc(64, size ? size : 64);
+    double *x = pe_result_memory(size ? size : 64);
     for (size_t i = (size_t)n; x && i < size / sizeof(double); i++)
         x[i] = 0;
     return x;

@@ -1,4 +1,5 @@
 #include "krylov.h"
+#include "core/memory.h"
 #include "core/params.h"
 
 #include <math.h>
@@ -11,21 +12,22 @@ posenc_status pe_search_init(pe_search *s, const pe_laplacian *lap, int64_t most
     size_t m = (size_t)most;
     *s = (pe_search){ .lap = lap, .pace = pace, .err = err, .n = lap->c->n, .most = most, .width = PE_WIDTH };
     s->v = calloc(m + 2 * PE_MOST_WIDTH, sizeof *s->v);
+    s->slab = malloc((m + 2 * PE_MOST_WIDTH) * sizeof *s->slab);
     s->h = malloc(m * m * sizeof(double));
     s->s = malloc(m * m * sizeof(double));
     s->theta = calloc(m, sizeof(double));
-    if (!s->v || !s->h || !s->s || !s->theta)
+    if (!s->v || !s->slab || !s->h || !s->s || !s->theta)
         return pe_no_memory("memory", err);
     return PE_OK;
 }
 
 void pe_search_rest(pe_search *s)
 {
-    for (int64_t p = 0; s->v && p < s->most + 2 * PE_MOST_WIDTH; p++) {
-        free(s->v[p]);
+    for (int64_t p = 0; s->v && p < s->most + 2 * PE_MOST_WIDTH; p++)
         s->v[p] = NULL;
-    }
-    s->warm = 0;
+    while (s->nslabs > 0)
+        free(s->slab[--s->nslabs]);
+    s->left = s->warm = 0;
 }
 
 void pe_search_fini(pe_search *s)
@@ -37,6 +39,7 @@ void pe_search_fini(pe_search *s)
     free(s->value);
     free(s->residual);
     free(s->v);
+    free(s->slab);
     free(s->all);
     free(s->h);
     free(s->s);
@@ -102,11 +105,29 @@ static posenc_status lock_kernel(pe_search *s)
     return st;
 }
 
+/* Columns of the basis, several to a slab where that is enough for huge pages: a fresh page costs more than what a step
+ * writes to it. */
 static posenc_status columns(pe_search *s, int64_t at, int64_t count)
 {
-    for (int64_t i = at; i < at + count; i++)
-        if (!s->v[i] && !(s->v[i] = pe_column_new(s->n)))
-            return pe_no_memory("memory", s->err);
+    enum { SLAB = 1 << 19, SHORT = 1 << 14 };
+    const int64_t stride = (s->n + PE_WIDTH - 1) / PE_WIDTH * PE_WIDTH;
+    for (int64_t i = at; i < at + count; i++) {
+        if (s->v[i])
+            continue;
+        if (s->left == 0) {
+            const int64_t many = s->n < SHORT ? 1 : 1 + SLAB / stride;
+            double *slab = pe_result_memory((size_t)(many * stride) * sizeof *slab);
+            if (!slab)
+                return pe_no_memory("memory", s->err);
+            s->slab[s->nslabs++] = s->fresh = slab;
+            s->left = many;
+        }
+        s->v[i] = s->fresh;
+        for (int64_t k = s->n; k < stride; k++)
+            s->v[i][k] = 0;
+        s->fresh += stride;
+        s->left--;
+    }
     return PE_OK;
 }
 
@@ -480,7 +501,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
             }
             relative = relative > 1e-15 && !s->strange ? relative * 1e-2 : 0;
         }
-        check = m + width + m / 16;
+        check = m + width + (100 * m * m < s->n ? 0 : m / 16); /* a look costs m^3, a step n m */
         if (!alive || relative < 1e-16)
             break;
         if (m < most)

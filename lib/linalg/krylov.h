@@ -43,6 +43,8 @@ typedef struct pe_search {
     /* the basis */
     int64_t most;          /* columns it may have */
     double **v;            /* (most + 2 * PE_MOST_WIDTH) columns, made as they are needed */
+    double **slab, *fresh; /* what they lie in; the next column of the last slab */
+    int64_t nslabs, left;  /* left: columns of the last slab that nobody has */
     double **all;          /* scratch: pointers to locked columns and the basis */
     double *h, *s, *theta; /* (most, most), (most, most), (most) */
     double *c, *part;      /* scratch: coefficients, (columns, width) each */

@@ -165,11 +165,10 @@ posenc_status pe_laplacian_apply(const pe_laplacian *l, double alpha, double shi
     return st;
 }
 
-/* sum over edges of |w| (g_i x_i -+ g_j x_j)^2, the upper sign for positive weights, and over nodes of rest_i x_i^2 */
-static double quotient_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x)
+/* `sum` and over edges of |w| (g_i x_i -+ g_j x_j)^2, the upper sign for positive weights, and over nodes of rest_i x_i^2 */
+static double quotient_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x, double sum)
 {
     const pe_component *c = l->c;
-    double sum = 0;
     for (int64_t i = begin; i < end; i++) {
         const double gi = l->gauge ? l->gauge[i] : 1, own = gi * x[i];
         if (l->rest)
@@ -186,10 +185,9 @@ static double quotient_rows(const pe_laplacian *l, int64_t begin, int64_t end, c
     return sum;
 }
 
-static double residual_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x, double value)
+static double residual_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x, double value, double sum)
 {
     const pe_component *c = l->c;
-    double sum = 0;
     for (int64_t i = begin; i < end; i++) {
         double s = l->diagonal[i] * x[i], t = 0;
         int64_t p = c->ptr[i];
@@ -219,14 +217,19 @@ static posenc_status measure_part(void *arg, int64_t part, posenc_error *err)
 {
     const measurement *m = arg;
     const int64_t n = m->l->c->n, begin = part * PART, end = n - begin < PART ? n : begin + PART;
-    const int64_t work = 3 * (m->l->c->ptr[end] - m->l->c->ptr[begin]) + 8 * (end - begin);
     pe_pace pace = { .ctx = m->ctx, .left = PE_PACE_STEPS };
     posenc_status st = n > PART ? posenc_poll(m->ctx) : PE_OK;
     (void)err;
     for (int64_t j = 0; j < m->count && !st; j++) {
-        m->part[part * m->count + j] = m->values ? residual_rows(m->l, begin, end, m->x[j], m->values[j])
-                                                 : quotient_rows(m->l, begin, end, m->x[j]);
-        st = pe_pace_add(&pace, work);
+        double sum = 0;
+        for (int64_t i = begin, stop; i < end && !st; i = stop) {
+            stop = batch(m->l->c, i);
+            stop = stop < end ? stop : end;
+            sum = m->values ? residual_rows(m->l, i, stop, m->x[j], m->values[j], sum)
+                            : quotient_rows(m->l, i, stop, m->x[j], sum);
+            st = pe_pace_add(&pace, 6 * (m->l->c->ptr[stop] - m->l->c->ptr[i]) + 8 * (stop - i));
+        }
+        m->part[part * m->count + j] = sum;
     }
     return st;
 }

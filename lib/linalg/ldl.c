@@ -1,4 +1,5 @@
 #include "ldl.h"
+#include "core/memory.h"
 #include "core/params.h"
 #include "minimum_degree.h"
 
@@ -187,7 +188,7 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
                            "at most %llu bytes (setting memory), or solver=chebyshev", (unsigned long long)limit);
     const size_t scratch = (size_t)(f->n + f->blocks.tallest + PE_WIDTH);
     f->held = entries;
-    f->entry = malloc(entries * sizeof(double));
+    f->entry = pe_result_memory(entries * sizeof(double));
     f->pivot = malloc((size_t)f->n * sizeof(double));
     f->scratch = pe_panel_new((int64_t)scratch);
     if ((!f->row && !f->blocks.count) || !f->entry || !f->pivot || !f->scratch)
@@ -318,7 +319,7 @@ posenc_status pe_ldl_solve_columns(pe_ldl *f, int64_t width, double *const *x, d
 posenc_status pe_ldl_count_below(pe_ldl *f, double sigma, int64_t *count, pe_pace *pace, posenc_error *err)
 {
     posenc_status st = PE_OK;
-    double *entry = malloc(f->held * sizeof(double)), *pivot = malloc((size_t)f->n * sizeof(double));
+    double *entry = pe_result_memory(f->held * sizeof(double)), *pivot = malloc((size_t)f->n * sizeof(double));
     int64_t *end = f->blocks.count ? NULL : malloc((size_t)f->n * sizeof(int64_t)), *held = f->end;
     if (!entry || !pivot || (!end && !f->blocks.count)) {
         st = pe_no_memory("memory", err);

@@ -1,4 +1,5 @@
 #include "panel.h"
+#include "core/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@ double *pe_panel_new(int64_t n)
     if (n < 0 || (uint64_t)n > SIZE_MAX / 128)
         return NULL;
     size_t size = (size_t)n * PE_WIDTH * sizeof(double);
-    return aligned_alloc(64, size ? size : 64);
+    return pe_result_memory(size ? size : 64);
 }
 
 enum { ROWS = 64 }; /* of a panel that stay in the first cache while columns are read one by one */

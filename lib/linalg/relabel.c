@@ -47,7 +47,7 @@ static posenc_status pick(double **to, const double *from, const int32_t *order,
         return pe_no_memory("memory", err);
     for (int64_t k = 0; k < n && !st; k++) {
         (*to)[k] = from[order[k]];
-        st = pe_pace_add(pace, 8);
+        st = pe_pace_add(pace, 16);
     }
     return st;
 }
@@ -70,13 +70,13 @@ posenc_status pe_relabel(pe_relabelled *r, const pe_component *c, int32_t *order
         goto done;
     for (int64_t k = 0; k < n && !st; k++) {
         place[order[k]] = (int32_t)k;
-        st = pe_pace_add(pace, 8);
+        st = pe_pace_add(pace, 16);
     }
     /* r->ptr[k + 1] is where row k goes on; the pattern is symmetric: rows that are read one after the other fill those of
      * their neighbours in ascending order */
     for (int64_t k = 1; k < n && !st; k++) {
         r->ptr[k + 1] = r->ptr[k] + c->ptr[order[k - 1] + 1] - c->ptr[order[k - 1]];
-        st = pe_pace_add(pace, 8);
+        st = pe_pace_add(pace, 16);
     }
     for (int64_t k = 0; k < n && !st; k++) {
         const int64_t v = order[k];
@@ -86,7 +86,7 @@ posenc_status pe_relabel(pe_relabelled *r, const pe_component *c, int32_t *order
             if (c->weight)
                 r->weight[to] = c->weight[p];
         }
-        st = pe_pace_add(pace, 12 * (c->ptr[v + 1] - c->ptr[v]) + 8);
+        st = pe_pace_add(pace, 16 * (c->ptr[v + 1] - c->ptr[v]) + 16);
     }
     r->c = (pe_component){ .n = n,
                            .ptr = r->ptr,

@@ -503,6 +503,15 @@ SUBSTITUTE(2, pair)
 SUBSTITUTE(4, four)
 SUBSTITUTE(8, pe_lanes)
 
+/* Panels are short, and read four columns at a time: the machine does not see what comes next. */
+static void prefetch(const double *panel, int64_t size)
+{
+    enum { MOST = 1 << 10, LINE = 8 };
+    size = size < MOST ? size : MOST;
+    for (int64_t i = 0; i < size; i += LINE)
+        __builtin_prefetch(panel + i);
+}
+
 posenc_status pe_supernodes_solve(const pe_supernodes *s, const double *entry, const double *pivot, int64_t rows,
                                   int64_t width, double *x, double *scratch, pe_pace *pace)
 {
@@ -524,6 +533,8 @@ posenc_status pe_supernodes_solve(const pe_supernodes *s, const double *entry, c
                           .x = x + first * width,
                           .all = x,
                           .t = scratch };
+        if (down ? q + 1 < s->count : j > 0)
+            prefetch(entry + s->panel[down ? j + 1 : j - 1], s->panel[down ? j + 2 : j] - s->panel[down ? j + 1 : j - 1]);
         (down ? forward : backward)[which](&b);
         st = pe_pace_add(pace, 8 + b.width * b.height * (width + 1) / 2);
         if (q == s->count - 1) /* what was left out stays 0 */
