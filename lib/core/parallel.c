@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 typedef struct run {
+    posenc_context *ctx;
     pe_task *task;
     void *arg;
     posenc_error *err;
@@ -19,7 +20,8 @@ static void one(void *arg, int64_t i)
     if (i > atomic_load(&r->failed))
         return;
     posenc_error local = { 0 };
-    const posenc_status st = r->task(r->arg, i, &local);
+    posenc_status st = posenc_poll(r->ctx); /* a task may be too short for a poll of its own */
+    st = st ? st : r->task(r->arg, i, &local);
     if (!st)
         return;
     pthread_mutex_lock(&r->lock);
@@ -42,10 +44,10 @@ posenc_status pe_parallel(posenc_context *ctx, int64_t n, uint64_t scratch, pe_t
     posenc_status st = PE_OK;
     if (n < 2 || !ctx || !ctx->parallel || ctx->threads < 2 || !fits(ctx, scratch)) {
         for (int64_t i = 0; i < n && !st; i++)
-            st = task(arg, i, err);
+            st = n > 1 && (st = posenc_poll(ctx)) ? st : task(arg, i, err);
         return st;
     }
-    run r = { .task = task, .arg = arg, .err = err, .failed = n, .lock = PTHREAD_MUTEX_INITIALIZER };
+    run r = { .ctx = ctx, .task = task, .arg = arg, .err = err, .failed = n, .lock = PTHREAD_MUTEX_INITIALIZER };
     ctx->parallel(ctx->user, n, one, &r);
     pthread_mutex_destroy(&r.lock);
     return r.status;
