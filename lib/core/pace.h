@@ -1,7 +1,7 @@
 /* pace.h - when a long computation looks at its context.
  *
- * Loops report their work in steps of about a nanosecond; the context is polled every millisecond or so.
- * An access that misses the caches is several steps: a loop may take twice what it reports, on a busy machine five times.
+ * Loops report their work in steps of about a nanosecond; the context is polled some times a millisecond.
+ * An access that misses the caches is many steps: a loop may take ten times what it reports, on a busy machine more.
  * One pace belongs to one call: not shared, owns nothing. */
 #ifndef PE_PACE_H
 #define PE_PACE_H
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { PE_PACE_STEPS = 1 << 20 };
+enum { PE_PACE_STEPS = 1 << 18 };
 
 typedef struct pe_pace {
     posenc_context *ctx;
