@@ -152,6 +152,32 @@ START_TEST(lowest_fault_wins)
 }
 END_TEST
 
+static posenc_status after_fifty(void *polls)
+{
+    return atomic_fetch_add((atomic_int *)polls, 1) < 50 ? PE_OK : PE_CANCELLED;
+}
+
+/* Tasks that are too short for a poll of their own are stopped all the same. */
+START_TEST(short_tasks_stop)
+{
+    pe_pool *pool = pe_pool_new(THREADS, 4);
+    for (int with = 0; with < 2; with++) {
+        atomic_int polls = 0;
+        posenc_context ctx = { .stop = after_fifty, .user = &polls, .threads = 1 };
+        stopped_pool s = { .polls = 650, .pool = pool };
+        record r = { .fails = { -1, -1, -1 } };
+        int ran = 0;
+        if (with)
+            ctx = (posenc_context){ .stop = stop_later, .parallel = share_stopped, .user = &s, .threads = THREADS };
+        ck_assert_int_eq(pe_parallel(&ctx, 100, 0, sometimes, &r, NULL), PE_CANCELLED);
+        for (int i = 0; i < 100; i++)
+            ran += r.ran[i];
+        ck_assert_int_lt(ran, 100);
+    }
+    pe_pool_free(pool);
+}
+END_TEST
+
 Suite *batches_suite(void);
 Suite *batches_suite(void)
 {
@@ -161,6 +187,7 @@ Suite *batches_suite(void)
     tcase_add_loop_test(t, same_with_any_threads, 0, (int)posenc_encodings());
     tcase_add_test(t, all_threads_stop);
     tcase_add_test(t, lowest_fault_wins);
+    tcase_add_test(t, short_tasks_stop);
     suite_add_tcase(s, t);
     return s;
 }
