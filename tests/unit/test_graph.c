@@ -215,7 +215,7 @@ START_TEST(building_stops_when_told)
     ck_assert(!posenc_graph_build_watched(&e, arena, &g, &ctx, &err));
     const int all = p.count;
     ck_assert_int_gt(all, 10);
-    for (int i = 0; i < all; i += 3) {
+    for (int i = 0; i < all; i += 1 + i / 4) {
         p = (polls){ .most = i };
         err = (posenc_error){ 0 };
         ck_assert_int_eq(posenc_graph_build_watched(&e, arena, &g, &ctx, &err), PE_CANCELLED);
