@@ -300,7 +300,7 @@ START_TEST(partial_answers)
     list g = square_grid(45);
     const int64_t n = g.e.num_nodes, k = 6;
     int early = 0, some = 0;
-    for (int polls = 0, whole = 0; !whole; polls += 1 + polls / 16) {
+    for (int polls = 0, whole = 0; !whole; polls += 1 + polls / 8) {
         int left = polls;
         posenc_context ctx = { .stop = late, .user = &left };
         posenc_answer a;
@@ -436,7 +436,7 @@ START_TEST(partial_lambda_max)
     posenc_answer_fini(&whole);
     for (int with = 0; with < 2; with++) {
         int early = 0, some = 0;
-        for (int polls = 0, done = 0; !done; polls += 1 + polls / 16) {
+        for (int polls = 0, done = 0; !done; polls += 1 + polls / 8) {
             int left = polls;
             posenc_context ctx = { .stop = late, .user = &left };
             posenc_answer a;
