@@ -389,7 +389,7 @@ START_TEST(partial_answers_of_others)
     char query[200];
     snprintf(query, sizeof query, "%s&allow_partial=true", s->query);
     int early = 0, some = 0;
-    for (int polls = 0, whole = 0; !whole; polls += 1 + polls / 8) {
+    for (int polls = 0, whole = 0; !whole; polls += 1 + polls / 24) {
         int left = polls;
         posenc_context ctx = { .stop = late, .user = &left };
         posenc_answer a;
