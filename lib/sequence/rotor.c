@@ -34,10 +34,10 @@ static size_t rotation_rows(size_t pairs) { return keeps(pairs) ? FARTHEST + 1 :
 static size_t narrow_stride(size_t pairs) { return (pairs + 31) / 32 * 32 + 16; }
 static size_t narrow_rows(size_t pairs) { return keeps(pairs) ? FARTHEST + 2 : 0; }
 
-/* A power of two: as many as take half a megabyte, one at least. */
+/* A power of two: as many as take half a megabyte, fewer of narrow rows, which are soon made again; one at least. */
 static size_t kept_rows(size_t pairs)
 {
-    size_t n = 256;
+    size_t n = pairs < 16 ? 64 : 256;
     while (n > 1 && n * 2 * stride(pairs) > 1 << 16)
         n /= 2;
     return n;
