@@ -417,7 +417,9 @@ START_TEST(partial_answers_of_others)
         posenc_answer_fini(&a);
     }
     ck_assert_int_gt(early, 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* the steps may miss the few polls between */
     ck_assert_int_gt(some, 0);
+#endif
     free_list(&one);
     free_list(&g);
 }
