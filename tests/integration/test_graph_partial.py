@@ -103,8 +103,8 @@ def test_the_others(server, encoding):
         assert "ETag" not in r.headers and r.headers["Cache-Control"].startswith("no-store")
         assert "stopped early" in " ".join(r.headers.get_all("Posenc-Warning"))
     client = rpc.Client(server.grpc)
-    stub = client.method("posenc.v1.EncodingService.Encode")
-    answer = stub(client.request(encoding, {**OTHERS[encoding], **FEW}, graph=graph, tensors=names), timeout=60)
+    call = client.method("posenc.v1.EncodingService.Encode")
+    answer = call(client.request(encoding, {**OTHERS[encoding], **FEW}, graph=graph, tensors=names), timeout=60)
     assert {t.name: client.array(t) for t in answer.tensors}["status"].tolist() == [504]
     assert "stopped early" in " ".join(answer.warnings)
     assert server.metric("posenc_computations_total") == computed + 2
@@ -114,7 +114,7 @@ def test_the_others(server, encoding):
     error = json.loads(e.value.read())["errors"][0]
     assert e.value.code == 422 and error["field"] == "tol" and "the largest residual is" in error["allowed"]
     with pytest.raises(grpc.RpcError) as e:
-        stub(client.request(encoding, whole, graph=graph, tensors=names), timeout=60)
+        call(client.request(encoding, whole, graph=graph, tensors=names), timeout=60)
     assert e.value.code() == grpc.StatusCode.FAILED_PRECONDITION
     client.close()
 

@@ -382,7 +382,8 @@ START_TEST(partial_answers_of_others)
     list one = square_grid(18), g = new_list(2 * one.e.num_nodes, 2 * one.e.nedges);
     for (int64_t i = 0; i < 2 * one.e.nedges; i++) {
         const int64_t j = i % one.e.nedges, at = i / one.e.nedges * one.e.num_nodes;
-        const int64_t u = any(2) ? one.s[j] : one.t[j];
+        const bool forth = (uint32_t)(i + 1) * 2654435761u >> 31; /* the same whatever ran before */
+        const int64_t u = forth ? one.s[j] : one.t[j];
         join(&g, at + u, at + one.s[j] + one.t[j] - u);
     }
     g.e.directed = true;
@@ -417,9 +418,7 @@ START_TEST(partial_answers_of_others)
         posenc_answer_fini(&a);
     }
     ck_assert_int_gt(early, 0);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* the steps may miss the few polls between */
     ck_assert_int_gt(some, 0);
-#endif
     free_list(&one);
     free_list(&g);
 }
