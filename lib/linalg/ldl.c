@@ -186,7 +186,7 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
         return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph",
                            posenc_text("%llu bytes of factor", (unsigned long long)need).s,
                            "at most %llu bytes (setting memory), or solver=chebyshev", (unsigned long long)limit);
-    const size_t scratch = (size_t)(f->n + f->blocks.tallest + PE_WIDTH);
+    const size_t scratch = (size_t)(f->blocks.count ? f->blocks.rows : f->n);
     f->held = entries;
     f->entry = pe_result_memory(entries * sizeof(double));
     f->pivot = malloc((size_t)f->n * sizeof(double));
@@ -249,8 +249,6 @@ static posenc_status substitute(pe_ldl *f, int64_t width, double *x, pe_pace *pa
     enum { STEP = 1 << 15 }; /* entries and rows between two looks at the pace */
     const int which = width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : 3;
     posenc_status st = PE_OK;
-    if (f->blocks.count)
-        return pe_supernodes_solve(&f->blocks, f->entry, f->pivot, f->rows, width, x, f->scratch + f->n * PE_WIDTH, pace);
     for (int64_t k = 0, end = 0; k < f->rows && !st; k = end) {
         while (end < f->rows && f->ptr[end] - f->ptr[k] + end - k < STEP)
             end++;
@@ -266,9 +264,25 @@ static posenc_status substitute(pe_ldl *f, int64_t width, double *x, pe_pace *pa
     return st;
 }
 
+static posenc_status solve_blocks(pe_ldl *f, int64_t width, int64_t stride, double *const *x, double *const *y,
+                                  pe_pace *pace)
+{
+    const pe_sides sides = { .width = width, .stride = stride, .x = x, .y = y };
+    return pe_supernodes_solve(&f->blocks, f->entry, f->pivot, f->settled ? NULL : f->order, f->rows, &sides, f->scratch,
+                               pace);
+}
+
 posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace)
 {
     posenc_status st = PE_OK;
+    if (f->blocks.count) {
+        double *from[PE_WIDTH], *to[PE_WIDTH];
+        for (int64_t c = 0; c < PE_WIDTH; c++) {
+            from[c] = (double *)x + c;
+            to[c] = y + c;
+        }
+        return solve_blocks(f, PE_WIDTH, PE_WIDTH, from, to, pace);
+    }
     for (int64_t k = 0; k < f->rows && !st; k++) {
         memcpy(f->scratch + k * PE_WIDTH, x + (int64_t)f->order[k] * PE_WIDTH, PE_WIDTH * sizeof(double));
         st = pe_pace_add(pace, 16);
@@ -290,6 +304,10 @@ posenc_status pe_ldl_solve_columns(pe_ldl *f, int64_t width, double *const *x, d
     for (int64_t at = 0, many; at < width && !st; at += many) {
         const int64_t left = width - at;
         many = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        if (f->blocks.count) {
+            st = solve_blocks(f, many, 1, x + at, y + at, pace);
+            continue;
+        }
         if (many == 1 && f->settled) {
             if ((st = pe_pace_copy(pace, y[at], x[at], (size_t)f->rows * sizeof **y)))
                 return st;

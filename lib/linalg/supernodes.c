@@ -1,4 +1,5 @@
 #include "supernodes.h"
+#include "core/parallel.h"
 #include "core/params.h"
 
 #include <stdlib.h>
@@ -14,6 +15,12 @@ void pe_supernodes_fini(pe_supernodes *s)
     free(s->below);
     free(s->row);
     free(s->panel);
+    free(s->part);
+    free(s->owner);
+    free(s->block);
+    free(s->member);
+    free(s->spot);
+    free(s->up);
     *s = (pe_supernodes){ 0 };
 }
 
@@ -99,6 +106,178 @@ static posenc_status rows_below(pe_supernodes *s, const pe_component *c, const i
     return st;
 }
 
+/* ---- parts --------------------------------------------------------------------------------------------------- */
+
+/* What substitution does with a supernode, in entries: short loops cost as much as some entries. */
+static int64_t work(const pe_supernodes *s, int64_t j)
+{
+    const int64_t width = s->first[j + 1] - s->first[j];
+    return width * (width + s->below[j + 1] - s->below[j]) + 32;
+}
+
+/* The tier that j is the root of a part of; PE_TIERS: none. Parts are far smaller than the whole, and not too small. */
+static int root_of(const pe_supernodes *s, const int64_t *sum, int64_t all, int64_t j)
+{
+    enum { LEAST = 1 << 15 };
+    int tier = 0;
+    for (; tier < PE_TIERS; tier++) {
+        const int64_t most = all >> (2 * (PE_TIERS - tier));
+        if (most >= LEAST && s->parent[j] >= 0 && sum[j] <= most && sum[j] >= most / 8 && sum[s->parent[j]] > most)
+            break;
+    }
+    return tier;
+}
+
+/* Into owner, tier, and of each part root and kids. */
+static posenc_status cut(pe_supernodes *s, pe_pace *pace, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    int64_t *sum = calloc((size_t)s->count, sizeof *sum), all = 0, made[PE_TIERS + 1] = { 0 };
+    if (!sum)
+        return pe_no_memory("memory", err);
+    for (int64_t j = 0; j < s->count && !st; j++) {
+        sum[j] += work(s, j);
+        if (s->parent[j] >= 0)
+            sum[s->parent[j]] += sum[j];
+        all += work(s, j);
+        st = pe_pace_add(pace, 8);
+    }
+    for (int64_t j = 0; j < s->count && !st; j++) {
+        made[root_of(s, sum, all, j)]++;
+        st = pe_pace_add(pace, 8);
+    }
+    made[PE_TIERS] = 1;
+    for (int i = 0; i <= PE_TIERS; i++)
+        s->tier[i + 1] = s->tier[i] + made[i];
+    const int64_t last = s->tier[PE_TIERS];
+    if (!st && !(s->part = calloc((size_t)last + 1, sizeof *s->part)))
+        st = pe_no_memory("memory", err);
+    for (int64_t p = 0; p <= last && !st; p++)
+        s->part[p].kid = s->part[p].next_kid = -1;
+    for (int64_t j = s->count - 1; j >= 0 && !st; j--) { /* from the last one, so that lists of kids ascend */
+        const int tier = root_of(s, sum, all, j);
+        const int32_t above = s->parent[j] >= 0 ? s->owner[s->parent[j]] : (int32_t)last;
+        s->owner[j] = above;
+        st = pe_pace_add(pace, 8);
+        if (tier == PE_TIERS)
+            continue;
+        const int32_t p = (int32_t)(s->tier[tier] + --made[tier]);
+        s->owner[j] = p;
+        s->part[p].root = j;
+        s->part[p].next_kid = s->part[above].kid;
+        s->part[above].kid = p;
+    }
+    free(sum);
+    return st;
+}
+
+/* Panels one after another. Products read up to fifteen numbers behind a panel, and use them for nothing: where another
+ * thread may be at work there, they have a place of their own. */
+static void place_panels(pe_supernodes *s)
+{
+    const int32_t last = (int32_t)s->tier[PE_TIERS];
+    int64_t entries = 0;
+    for (int64_t j = 0; j < s->count; j++) {
+        const int64_t width = s->first[j + 1] - s->first[j];
+        const bool border = j + 1 < s->count && s->owner[j] != s->owner[j + 1];
+        s->panel[j] = entries;
+        entries += width * (width + s->below[j + 1] - s->below[j]) + (border || (last > 0 && s->owner[j] == last) ? 16 : 0);
+    }
+    s->panel[s->count] = entries;
+}
+
+/* Blocks and members, by parts; own, out and at of the parts. */
+static posenc_status gather_blocks(pe_supernodes *s, pe_pace *pace)
+{
+    const int64_t parts = s->tier[PE_TIERS + 1];
+    posenc_status st = PE_OK;
+    for (int64_t j = 0; j < s->count; j++)
+        s->part[s->owner[j]].end++;
+    for (int64_t p = 0, total = 0; p < parts; p++) {
+        pe_subtree *part = &s->part[p];
+        total += part->end;
+        part->begin = part->end = total - part->end;
+        if (p + 1 < parts)
+            part->out = s->below[part->root + 1] - s->below[part->root];
+    }
+    for (int64_t j = 0; j < s->count && !st; j++) {
+        pe_subtree *part = &s->part[s->owner[j]];
+        const int64_t width = s->first[j + 1] - s->first[j], rows = s->below[j + 1] - s->below[j];
+        s->member[part->end] = (int32_t)j;
+        s->block[part->end++] = (pe_block){ .panel = s->panel[j],
+                                            .spot = s->below[j],
+                                            .first = (int32_t)s->first[j],
+                                            .at = (int32_t)part->own,
+                                            .width = (int32_t)width,
+                                            .rows = (int32_t)rows };
+        part->own += width;
+        part->buffer = width + rows + PE_WIDTH > part->buffer ? width + rows + PE_WIDTH : part->buffer;
+        st = pe_pace_add(pace, 20);
+    }
+    for (int64_t p = 0, to = 0; p < parts; p++) {
+        pe_subtree *part = &s->part[p];
+        part->to = to;
+        part->at = s->rows;
+        to += part->out;
+        s->rows += (part->own + part->out + part->buffer + PE_WIDTH - 1) / PE_WIDTH * PE_WIDTH;
+    }
+    return st;
+}
+
+/* Where the rows below supernodes and parts stand. `place` (n): scratch. */
+static posenc_status set_spots(pe_supernodes *s, int32_t *place, pe_pace *pace)
+{
+    const int64_t parts = s->tier[PE_TIERS + 1];
+    posenc_status st = PE_OK;
+    for (int64_t p = 0; p < parts && !st; p++) {
+        pe_subtree *part = &s->part[p];
+        for (int64_t b = part->begin; b < part->end; b++) {
+            s->block[b].at += (int32_t)part->at;
+            for (int32_t i = 0; i < s->block[b].width; i++)
+                place[s->block[b].first + i] = s->block[b].at + i;
+        }
+        for (int64_t i = 0; i < part->out; i++)
+            place[s->row[s->below[part->root] + i]] = (int32_t)(part->at + part->own + i);
+        for (int64_t b = part->begin; b < part->end && !st; b++) {
+            const int64_t spot = s->block[b].spot, rows = s->block[b].rows;
+            for (int64_t i = spot; i < spot + rows; i++)
+                s->spot[i] = place[s->row[i]];
+            st = pe_pace_add(pace, 8 + 3 * (rows + s->block[b].width));
+        }
+        for (int32_t kid = part->kid; kid >= 0; kid = s->part[kid].next_kid)
+            for (int64_t i = 0; i < s->part[kid].out; i++)
+                s->up[s->part[kid].to + i] = place[s->row[s->below[s->part[kid].root] + i]];
+    }
+    return st;
+}
+
+static posenc_status divide(pe_supernodes *s, pe_pace *pace, posenc_error *err)
+{
+    const size_t count = (size_t)s->count, n = (size_t)s->first[count];
+    posenc_status st = PE_OK;
+    s->owner = malloc(count * sizeof *s->owner);
+    s->block = malloc(count * sizeof *s->block);
+    s->member = malloc(count * sizeof *s->member);
+    s->spot = malloc(((size_t)s->below[count] + 1) * sizeof *s->spot);
+    if (!s->owner || !s->block || !s->member || !s->spot)
+        return pe_no_memory("memory", err);
+    if ((st = cut(s, pace, err)))
+        return st;
+    place_panels(s);
+    if ((st = gather_blocks(s, pace)))
+        return st;
+    const pe_subtree *last = &s->part[s->tier[PE_TIERS]];
+    if (s->rows > INT32_MAX)
+        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph",
+                           posenc_text("%lld rows of right sides", (long long)s->rows).s, "at most %lld",
+                           (long long)INT32_MAX);
+    int32_t *place = malloc(n * sizeof *place);
+    s->up = malloc(((size_t)last->to + 1) * sizeof *s->up);
+    st = place && s->up ? set_spots(s, place, pace) : pe_no_memory("memory", err);
+    free(place);
+    return st;
+}
+
 posenc_status pe_supernodes_init(pe_supernodes *s, const pe_component *c, const int32_t *order, const int32_t *place,
                                  const int32_t *parent, const int64_t *size, pe_pace *pace, posenc_error *err)
 {
@@ -125,17 +304,13 @@ posenc_status pe_supernodes_init(pe_supernodes *s, const pe_component *c, const 
     }
     if ((st = rows_below(s, c, order, place, mark, false, pace)))
         goto done;
-    int64_t total = 0, entries = 0;
+    int64_t total = 0;
     for (int64_t j = 0; j < s->count; j++) {
-        const int64_t rows = s->below[j], width = s->first[j + 1] - s->first[j];
+        const int64_t rows = s->below[j];
         s->below[j] = total;
-        s->panel[j] = entries;
         total += rows;
-        entries += width * (width + rows);
-        s->tallest = width + rows > s->tallest ? width + rows : s->tallest;
     }
     s->below[s->count] = total;
-    s->panel[s->count] = entries;
     s->row = malloc(((size_t)total + 1) * sizeof *s->row);
     if (!s->row) {
         st = pe_no_memory("memory", err);
@@ -145,6 +320,7 @@ posenc_status pe_supernodes_init(pe_supernodes *s, const pe_component *c, const 
         goto done;
     memmove(s->below + 1, s->below, count * sizeof *s->below); /* each stands at its end now */
     s->below[0] = 0;
+    st = divide(s, pace, err);
 done:
     free(mark);
     return st;
@@ -152,15 +328,53 @@ done:
 
 /* ---- numbers ------------------------------------------------------------------------------------------------- */
 
-/* c (m, 4; columns `stride` apart) = a (m, depth; columns `height` apart) times b (depth, 4). m up to a multiple of 16 is
- * read and written. */
-PE_CLONES static void product_4(int64_t m, int64_t depth, const double *a, int64_t height, const double *b, double *c,
-                                int64_t stride)
+enum { GROUPS = STRIP / 4, CHUNK = 256, DEEP = 192 }; /* rows that are updated at once; columns that they owe it to */
+
+/* What one thread factors with: few enough bytes for the second cache. */
+typedef struct desk {
+    double a[16 * DEEP];    /* sixteen rows */
+    double b[DEEP * STRIP]; /* (GROUPS, DEEP, 4) */
+    double product[STRIP][CHUNK + 16];
+    int32_t *at;   /* (n) where a row stands in the panel at work */
+    double *floor; /* (most width) */
+    pe_pace *pace;
+} desk;
+
+typedef struct factoring {
+    const pe_supernodes *s;
+    const pe_laplacian *lap;
+    const int32_t *order, *place;
+    double shift, least;
+    double *entry, *pivot;
+    int64_t widest;
+    int32_t *head;     /* (count) supernodes that next owe something to this one; -1: end */
+    int32_t *next;     /* (count) */
+    int64_t *reached;  /* (count) rows below that are dealt with */
+    int32_t *out, *in; /* (parts) first and last of those that next owe something to another part; -1: none */
+    int64_t tier;      /* first part of the tier at work */
+    posenc_context *ctx;
+} factoring;
+
+/* c (16, 4 groups; columns `stride` apart) += a (16, depth; columns `lda` apart) times b (groups, DEEP, 4), or = where it
+ * is `fresh`. */
+PE_CLONES static void product_16(int64_t depth, const double *a, int64_t lda, const double *b, int64_t groups, bool fresh,
+                                 double *c, int64_t stride)
 {
-    for (int64_t i = 0; i < m; i += 16) {
+    for (int64_t g = 0; g < groups; g++, b += 4 * DEEP, c += 4 * stride) {
+        double *c0 = c, *c1 = c + stride, *c2 = c1 + stride, *c3 = c2 + stride;
         pe_lanes s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 }, t0 = { 0 }, t1 = { 0 }, t2 = { 0 }, t3 = { 0 };
-        const double *from = a + i, *k = b;
-        for (int64_t d = 0; d < depth; d++, from += height, k += 4) {
+        if (!fresh) {
+            s0 = *(const pe_loose_lanes *)c0;
+            s1 = *(const pe_loose_lanes *)c1;
+            s2 = *(const pe_loose_lanes *)c2;
+            s3 = *(const pe_loose_lanes *)c3;
+            t0 = *(const pe_loose_lanes *)(c0 + 8);
+            t1 = *(const pe_loose_lanes *)(c1 + 8);
+            t2 = *(const pe_loose_lanes *)(c2 + 8);
+            t3 = *(const pe_loose_lanes *)(c3 + 8);
+        }
+        const double *from = a, *k = b;
+        for (int64_t d = 0; d < depth; d++, from += lda, k += 4) {
             const pe_lanes x = *(const pe_loose_lanes *)from, y = *(const pe_loose_lanes *)(from + 8);
             s0 += k[0] * x;
             s1 += k[1] * x;
@@ -171,340 +385,429 @@ PE_CLONES static void product_4(int64_t m, int64_t depth, const double *a, int64
             t2 += k[2] * y;
             t3 += k[3] * y;
         }
-        double *to = c + i;
-        *(pe_loose_lanes *)to = s0;
-        *(pe_loose_lanes *)(to + 8) = t0;
-        to += stride;
-        *(pe_loose_lanes *)to = s1;
-        *(pe_loose_lanes *)(to + 8) = t1;
-        to += stride;
-        *(pe_loose_lanes *)to = s2;
-        *(pe_loose_lanes *)(to + 8) = t2;
-        to += stride;
-        *(pe_loose_lanes *)to = s3;
-        *(pe_loose_lanes *)(to + 8) = t3;
+        *(pe_loose_lanes *)c0 = s0;
+        *(pe_loose_lanes *)c1 = s1;
+        *(pe_loose_lanes *)c2 = s2;
+        *(pe_loose_lanes *)c3 = s3;
+        *(pe_loose_lanes *)(c0 + 8) = t0;
+        *(pe_loose_lanes *)(c1 + 8) = t1;
+        *(pe_loose_lanes *)(c2 + 8) = t2;
+        *(pe_loose_lanes *)(c3 + 8) = t3;
     }
 }
 
-typedef struct factoring {
-    const pe_supernodes *s;
-    double *entry, *pivot;
-    double *scaled;   /* (4, most depth) */
-    double *product;  /* (STRIP, tallest + 16) */
-    int64_t stride;   /* of product */
-    int32_t *at;      /* (n) where a row stands in the panel at work */
-    int32_t *head;    /* (count) supernodes that next owe something to this one; -1: end */
-    int32_t *next;    /* (count) */
-    int64_t *reached; /* (count) rows below that are dealt with */
-    pe_pace *pace;
-} factoring;
+/* Sixteen rows of `depth` columns side by side. */
+PE_CLONES static void pack(int64_t depth, const double *from, int64_t height, double *to)
+{
+    for (int64_t d = 0; d < depth; d++, from += height, to += 16) {
+        *(pe_lanes *)to = *(const pe_loose_lanes *)from;
+        *(pe_lanes *)(to + 8) = *(const pe_loose_lanes *)(from + 8);
+    }
+}
 
-/* product = what the columns 0 .. depth - 1 of a panel owe to `many` (at most STRIP) of its rows from `row` on:
- * entry (i, j) of L D L^T, i from `row` to `height` - 1, j among the many. a: the panel. */
-static posenc_status owe(factoring *f, const double *a, int64_t height, int64_t depth, const double *pivot, int64_t row,
-                         int64_t many)
+/* product[j][i - begin] = what the columns 0 .. depth - 1 of a panel owe to its entry (i, row + j): of L D L^T, i from
+ * `begin` to end - 1, at most CHUNK, j < many, at most STRIP; where i >= row + j. a: the panel. */
+static posenc_status owe(desk *w, const double *a, int64_t height, int64_t depth, const double *pivot, int64_t row,
+                         int64_t many, int64_t begin, int64_t end)
 {
     posenc_status st = PE_OK;
-    for (int64_t j = 0; j < many && !st; j += 4) {
-        for (int64_t d = 0; d < depth; d++)
-            for (int64_t q = 0; q < 4; q++)
-                f->scaled[4 * d + q] = j + q < many ? a[d * height + row + j + q] * pivot[d] : 0;
-        product_4(height - row - j, depth, a + row + j, height, f->scaled, f->product + j * f->stride + j, f->stride);
-        st = pe_pace_add(f->pace, (height - row - j + 16) * depth / 2 + 2 * depth + 16);
+    for (int64_t at = 0; at < depth && !st; at += DEEP) {
+        const int64_t deep = depth - at < DEEP ? depth - at : DEEP, groups = (many + 3) / 4;
+        const double *from = a + at * height;
+        for (int64_t g = 0; g < groups; g++) {
+            const int64_t left = many - 4 * g < 4 ? many - 4 * g : 4;
+            const double *column = from + row + 4 * g;
+            for (int64_t d = 0; d < deep; d++, column += height) {
+                double *to = w->b + (g * DEEP + d) * 4;
+                for (int64_t q = 0; q < 4; q++)
+                    to[q] = column[q < left ? q : 0] * pivot[at + d];
+            }
+        }
+        for (int64_t i = begin; i < end; i += 16) {
+            const int64_t reach = (i + 15 - row) / 4 + 1; /* groups with an entry on or below the diagonal */
+            const bool packed = groups > 3;
+            if (packed)
+                pack(deep, from + i, height, w->a);
+            product_16(deep, packed ? w->a : from + i, packed ? 16 : height, w->b, reach < groups ? reach : groups, at == 0,
+                       w->product[0] + (i - begin), CHUNK + 16);
+        }
+        st = pe_pace_add(w->pace, (end - begin + 16) * deep * groups / 3 + 2 * deep * many + 16);
     }
     return st;
 }
 
-/* Takes from the panel of j what supernode k owes it. */
-static posenc_status receive(factoring *f, int64_t j, int64_t k)
+static int64_t lower_bound(const int32_t *row, int64_t begin, int64_t end, int64_t value)
+{
+    while (begin < end) {
+        const int64_t middle = begin + (end - begin) / 2;
+        if (row[middle] < value)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    return begin;
+}
+
+/* Takes from the panel of j what supernode k owes those of its columns that are the rows from .. to - 1 below k. */
+static posenc_status receive(const factoring *f, desk *w, int64_t j, int64_t k, int64_t from, int64_t to)
 {
     const pe_supernodes *s = f->s;
     const int64_t width = s->first[k + 1] - s->first[k], rows = s->below[k + 1] - s->below[k], height = width + rows;
-    const int64_t tall = s->first[j + 1] - s->first[j] + s->below[j + 1] - s->below[j], from = f->reached[k];
+    const int64_t tall = s->first[j + 1] - s->first[j] + s->below[j + 1] - s->below[j];
     const int32_t *row = s->row + s->below[k];
+    const double *a = f->entry + s->panel[k], *pivot = f->pivot + s->first[k];
     double *panel = f->entry + s->panel[j];
     posenc_status st = PE_OK;
-    int64_t to = from;
-    while (to < rows && row[to] < s->first[j + 1])
-        to++;
+    if (width == 1) {
+        for (int64_t c = from; c < to && !st; c++) {
+            double *column = panel + w->at[row[c]] * tall;
+            const double x = a[1 + c] * pivot[0];
+            for (int64_t i = c; i < rows; i++)
+                column[w->at[row[i]]] -= x * a[1 + i];
+            st = pe_pace_add(w->pace, 3 * (rows - c) + 4);
+        }
+        return st;
+    }
     for (int64_t begin = from; begin < to && !st; begin += STRIP) {
         const int64_t many = to - begin < STRIP ? to - begin : STRIP;
-        if ((st = owe(f, f->entry + s->panel[k], height, width, f->pivot + s->first[k], width + begin, many)))
-            break;
-        for (int64_t c = 0; c < many; c++) {
-            double *column = panel + f->at[row[begin + c]] * tall;
-            const double *product = f->product + c * f->stride;
-            for (int64_t i = c; i < rows - begin; i++)
-                column[f->at[row[begin + i]]] -= product[i];
+        for (int64_t top = begin; top < rows && !st; top += CHUNK) {
+            const int64_t end = rows - top < CHUNK ? rows : top + CHUNK;
+            if ((st = owe(w, a, height, width, pivot, width + begin, many, width + top, width + end)))
+                break;
+            for (int64_t c = 0; c < many; c++) {
+                double *column = panel + w->at[row[begin + c]] * tall;
+                for (int64_t i = begin + c > top ? begin + c : top; i < end; i++)
+                    column[w->at[row[i]]] -= w->product[c][i - top];
+            }
+            st = pe_pace_add(w->pace, 3 * many * (end - top) + 40);
         }
-        st = pe_pace_add(f->pace, 3 * many * (rows - begin) + 40);
-    }
-    f->reached[k] = to;
-    if (to < rows) {
-        const int32_t other = s->of[row[to]];
-        f->next[k] = f->head[other];
-        f->head[other] = (int32_t)k;
     }
     return st;
 }
 
-/* y -= x k over rows */
-PE_CLONES static void subtract(int64_t rows, const double *x, double k, double *y)
+/* Supernode k will be received where its next row is. */
+static void enlist(factoring *f, int64_t part, int32_t k)
+{
+    const pe_supernodes *s = f->s;
+    if (f->reached[k] == s->below[k + 1] - s->below[k])
+        return;
+    const int32_t other = s->of[s->row[s->below[k] + f->reached[k]]];
+    if (s->owner[other] == part) {
+        f->next[k] = f->head[other];
+        f->head[other] = k;
+        return;
+    }
+    f->next[k] = -1;
+    if (f->out[part] < 0)
+        f->out[part] = k;
+    else
+        f->next[f->in[part]] = k;
+    f->in[part] = k;
+}
+
+/* y -= x[0] k[0] .. x[many - 1] k[many - 1] in that order, over rows; x: columns `stride` apart; many at most 4 */
+PE_CLONES static void subtract(int64_t rows, int64_t many, const double *x, int64_t stride, const double *k, double *y)
+{
+    const double *a = x, *b = x + (many > 1 ? stride : 0), *c = x + (many > 2 ? 2 * stride : 0),
+                 *d = x + (many > 3 ? 3 * stride : 0);
+    int64_t i = 0;
+    if (many == 4) {
+        for (; i + 8 <= rows; i += 8) {
+            pe_lanes z = *(const pe_loose_lanes *)(y + i);
+            z -= *(const pe_loose_lanes *)(a + i) * k[0];
+            z -= *(const pe_loose_lanes *)(b + i) * k[1];
+            z -= *(const pe_loose_lanes *)(c + i) * k[2];
+            z -= *(const pe_loose_lanes *)(d + i) * k[3];
+            *(pe_loose_lanes *)(y + i) = z;
+        }
+        for (; i < rows; i++)
+            y[i] = (((y[i] - a[i] * k[0]) - b[i] * k[1]) - c[i] * k[2]) - d[i] * k[3];
+        return;
+    }
+    for (int64_t q = 0; q < many; q++) {
+        const double *from = x + q * stride;
+        for (i = 0; i + 8 <= rows; i += 8)
+            *(pe_loose_lanes *)(y + i) -= *(const pe_loose_lanes *)(from + i) * k[q];
+        for (; i < rows; i++)
+            y[i] -= from[i] * k[q];
+    }
+}
+
+PE_CLONES static void divide_all(int64_t rows, double *x, double by)
 {
     int64_t i = 0;
     for (; i + 8 <= rows; i += 8)
-        *(pe_loose_lanes *)(y + i) -= *(const pe_loose_lanes *)(x + i) * k;
+        *(pe_loose_lanes *)(x + i) /= by;
     for (; i < rows; i++)
-        y[i] -= x[i] * k;
+        x[i] /= by;
 }
 
-/* Factors a panel (height, width) whose debts are paid, STRIP columns at a time. */
-static posenc_status eliminate(factoring *f, double *panel, int64_t height, int64_t width, double *pivot,
-                               const double *floor)
+/* The columns begin .. end - 1 of a panel, at most STRIP of them, in its rows from `top` to bottom - 1, at most CHUNK:
+ * top == begin: the triangle, whose pivots are found, and what follows it; or others below the triangle. */
+static posenc_status eliminate(const factoring *f, desk *w, int64_t j, int64_t begin, int64_t end, int64_t top,
+                               int64_t bottom)
 {
+    const pe_supernodes *s = f->s;
+    const int64_t height = s->first[j + 1] - s->first[j] + s->below[j + 1] - s->below[j];
+    double *panel = f->entry + s->panel[j], *pivot = f->pivot + s->first[j];
+    const double one[4] = { 1 };
     posenc_status st = PE_OK;
-    for (int64_t begin = 0; begin < width && !st; begin += STRIP) {
-        const int64_t end = begin + STRIP < width ? begin + STRIP : width;
-        if (begin > 0) {
-            if ((st = owe(f, panel, height, begin, pivot, begin, end - begin)))
-                return st;
-            for (int64_t c = begin; c < end; c++)
-                subtract(height - c, f->product + (c - begin) * f->stride + (c - begin), 1, panel + c * height + c);
+    if (begin > 0) {
+        if ((st = owe(w, panel, height, begin, pivot, begin, end - begin, top, bottom)))
+            return st;
+        for (int64_t c = begin; c < end; c++) {
+            const int64_t from = c > top ? c : top;
+            subtract(bottom - from, 1, w->product[c - begin] + (from - top), 0, one, panel + c * height + from);
         }
-        for (int64_t c = begin; c < end && !st; c++) {
-            double *column = panel + c * height;
-            for (int64_t k = begin; k < c; k++)
-                subtract(height - c, panel + k * height + c, panel[k * height + c] * pivot[k], column + c);
-            pivot[c] = column[c] > floor[c] || floor[c] == 0 ? column[c] : floor[c];
+    }
+    for (int64_t c = begin; c < end && !st; c++) {
+        const int64_t from = c > top ? c : top;
+        double *column = panel + c * height;
+        for (int64_t k = begin; k < c; k += 4) {
+            const int64_t many = c - k < 4 ? c - k : 4;
+            double by[4];
+            for (int64_t q = 0; q < many; q++)
+                by[q] = panel[(k + q) * height + c] * pivot[k + q];
+            subtract(bottom - from, many, panel + k * height + from, height, by, column + from);
+        }
+        if (top == begin) {
+            const double floor = w->floor[c];
+            pivot[c] = column[c] > floor || floor == 0 ? column[c] : floor;
             column[c] = 1;
-            for (int64_t i = c + 1; i < height; i++)
-                column[i] /= pivot[c];
-            st = pe_pace_add(f->pace, (height - c) * (c - begin + 4) / 2);
+            divide_all(bottom - c - 1, column + c + 1, pivot[c]);
+        } else {
+            divide_all(bottom - top, column + top, pivot[c]);
         }
+        st = pe_pace_add(w->pace, (bottom - from) * (c - begin + 4) / 2);
     }
     return st;
 }
 
 /* The entries of A - shift I in the panel of j; floors of its pivots. */
-static posenc_status assemble(factoring *f, int64_t j, const pe_laplacian *lap, const int32_t *order, const int32_t *place,
-                              double shift, double least, double *floor)
+static posenc_status assemble(const factoring *f, desk *w, int64_t j)
 {
     const pe_supernodes *s = f->s;
-    const pe_component *c = lap->c;
+    const pe_component *c = f->lap->c;
     const int64_t first = s->first[j], width = s->first[j + 1] - first, rows = s->below[j + 1] - s->below[j];
     const int64_t height = width + rows;
     double *panel = f->entry + s->panel[j];
     posenc_status st = PE_OK;
+    for (int64_t i = s->panel[j] + width * height; i < s->panel[j + 1]; i++)
+        f->entry[i] = 0;
     for (int64_t i = 0; i < width; i++)
-        f->at[first + i] = (int32_t)i;
+        w->at[first + i] = (int32_t)i;
     for (int64_t i = 0; i < rows; i++)
-        f->at[s->row[s->below[j] + i]] = (int32_t)(width + i);
+        w->at[s->row[s->below[j] + i]] = (int32_t)(width + i);
     for (int64_t i = 0; i < width && !st; i++) {
-        const int64_t v = order[first + i];
+        const int64_t v = f->order[first + i];
         double *column = panel + i * height;
         memset(column, 0, (size_t)height * sizeof *column);
-        column[i] = lap->diagonal[v] - shift;
-        floor[i] = least * lap->diagonal[v];
+        column[i] = f->lap->diagonal[v] - f->shift;
+        w->floor[i] = f->least * f->lap->diagonal[v];
         for (int64_t r = c->ptr[v]; r < c->ptr[v + 1]; r++)
-            if (place[c->col[r]] > first + i)
-                column[f->at[place[c->col[r]]]] = lap->entry[r];
-        st = pe_pace_add(f->pace, 8 * (c->ptr[v + 1] - c->ptr[v]) + height + 16);
+            if (f->place[c->col[r]] > first + i)
+                column[w->at[f->place[c->col[r]]]] = f->lap->entry[r];
+        st = pe_pace_add(w->pace, 8 * (c->ptr[v + 1] - c->ptr[v]) + height + 16);
     }
     return st;
+}
+
+static desk *desk_new(const factoring *f, pe_pace *pace)
+{
+    desk *w = aligned_alloc(64, (sizeof *w + 63) / 64 * 64);
+    if (!w)
+        return NULL;
+    w->at = malloc((size_t)f->lap->c->n * sizeof *w->at);
+    w->floor = malloc((size_t)f->widest * sizeof *w->floor);
+    w->pace = pace;
+    return w;
+}
+
+static void desk_free(desk *w)
+{
+    if (w) {
+        free(w->at);
+        free(w->floor);
+    }
+    free(w);
+}
+
+/* A large panel of the last part, whose columns (first) or rows (then) are shared out. */
+typedef struct large {
+    const factoring *f;
+    const desk *w;
+    int64_t j, begin, end; /* columns whose rows are shared out */
+} large;
+
+/* Of a task: what it reads is the same for all. */
+static desk *desk_like(const large *l, pe_pace *pace)
+{
+    desk *w = aligned_alloc(64, (sizeof *w + 63) / 64 * 64);
+    *pace = (pe_pace){ .ctx = l->f->ctx, .left = PE_PACE_STEPS };
+    if (w) {
+        w->at = l->w->at;
+        w->floor = l->w->floor;
+        w->pace = pace;
+    }
+    return w;
+}
+
+static posenc_status receive_strip(void *arg, int64_t i, posenc_error *err)
+{
+    const large *l = arg;
+    const pe_supernodes *s = l->f->s;
+    const int64_t low = s->first[l->j] + i * STRIP, end = s->first[l->j + 1], high = end - low < STRIP ? end : low + STRIP;
+    pe_pace pace;
+    desk *w = desk_like(l, &pace);
+    posenc_status st = w ? PE_OK : pe_no_memory("memory", err);
+    for (int32_t k = l->f->head[l->j]; k >= 0 && !st; k = l->f->next[k]) {
+        const int32_t *row = s->row + s->below[k];
+        const int64_t rows = s->below[k + 1] - s->below[k], from = lower_bound(row, l->f->reached[k], rows, low);
+        st = receive(l->f, w, l->j, k, from, lower_bound(row, from, rows, high));
+    }
+    free(w);
+    return st;
+}
+
+static posenc_status eliminate_rows(void *arg, int64_t i, posenc_error *err)
+{
+    const large *l = arg;
+    const pe_supernodes *s = l->f->s;
+    const int64_t height = s->first[l->j + 1] - s->first[l->j] + s->below[l->j + 1] - s->below[l->j];
+    const int64_t top = l->end + i * CHUNK, bottom = height - top < CHUNK ? height : top + CHUNK;
+    pe_pace pace;
+    desk *w = desk_like(l, &pace);
+    posenc_status st = w ? eliminate(l->f, w, l->j, l->begin, l->end, top, bottom) : pe_no_memory("memory", err);
+    free(w);
+    return st;
+}
+
+static posenc_status factor_supernode(factoring *f, desk *w, int64_t part, int64_t j, posenc_error *err)
+{
+    enum { WIDE = 2 * STRIP }; /* there are few of them, and the threads wait for each */
+    const pe_supernodes *s = f->s;
+    const int64_t width = s->first[j + 1] - s->first[j], height = width + s->below[j + 1] - s->below[j];
+    const bool share = part == s->tier[PE_TIERS] && part > 0 && width >= WIDE;
+    large l = { .f = f, .w = w, .j = j };
+    posenc_status st = assemble(f, w, j);
+    if (share && !st)
+        st = pe_parallel(f->ctx, (width + STRIP - 1) / STRIP, sizeof *w, receive_strip, &l, err);
+    for (int32_t k = f->head[j], after; k >= 0 && !st; k = after) {
+        const int32_t *row = s->row + s->below[k];
+        const int64_t rows = s->below[k + 1] - s->below[k], from = f->reached[k];
+        after = f->next[k];
+        while (f->reached[k] < rows && row[f->reached[k]] < s->first[j + 1])
+            f->reached[k]++;
+        if (!share)
+            st = receive(f, w, j, k, from, f->reached[k]);
+        enlist(f, part, k);
+    }
+    for (int64_t begin = 0; begin < width && !st; begin += STRIP) {
+        l.begin = begin;
+        l.end = begin + STRIP < width ? begin + STRIP : width;
+        const bool small = height - begin <= CHUNK;
+        const int64_t bottom = small ? height : l.end, chunks = (height - bottom + CHUNK - 1) / CHUNK;
+        st = eliminate(f, w, j, begin, l.end, begin, bottom);
+        if (share && !st)
+            st = pe_parallel(f->ctx, chunks, sizeof *w, eliminate_rows, &l, err);
+        for (int64_t top = bottom; top < height && !share && !st; top += CHUNK)
+            st = eliminate(f, w, j, begin, l.end, top, height - top < CHUNK ? height : top + CHUNK);
+    }
+    if (!st)
+        enlist(f, part, (int32_t)j);
+    return st;
+}
+
+static posenc_status factor_part(factoring *f, int64_t part, pe_pace *pace, posenc_error *err)
+{
+    const pe_supernodes *s = f->s;
+    const pe_subtree *p = &s->part[part];
+    posenc_status st = PE_OK;
+    desk *w = desk_new(f, pace);
+    if (!w || !w->at || !w->floor)
+        st = pe_no_memory("memory", err);
+    for (int32_t kid = p->kid; kid >= 0; kid = s->part[kid].next_kid)
+        for (int32_t k = f->out[kid], after; k >= 0; k = after) {
+            after = f->next[k];
+            enlist(f, part, k);
+        }
+    for (int64_t b = p->begin; b < p->end && !st; b++)
+        st = factor_supernode(f, w, part, s->member[b], err);
+    desk_free(w);
+    return st;
+}
+
+static posenc_status factor_task(void *arg, int64_t i, posenc_error *err)
+{
+    factoring *f = arg;
+    pe_pace pace = { .ctx = f->ctx, .left = PE_PACE_STEPS };
+    return factor_part(f, f->tier + i, &pace, err);
 }
 
 posenc_status pe_supernodes_factor(const pe_supernodes *s, const pe_laplacian *lap, const int32_t *order,
                                    const int32_t *place, double shift, double least, double *entry, double *pivot,
                                    pe_pace *pace, posenc_error *err)
 {
-    const size_t count = (size_t)s->count, n = (size_t)lap->c->n;
+    const size_t count = (size_t)s->count, parts = (size_t)s->tier[PE_TIERS + 1];
     posenc_status st = PE_OK;
-    int64_t widest = 0;
-    for (int64_t j = 0; j < s->count; j++)
-        widest = s->first[j + 1] - s->first[j] > widest ? s->first[j + 1] - s->first[j] : widest;
-    double *floor = malloc((size_t)widest * sizeof *floor);
     factoring f = { .s = s,
+                    .lap = lap,
+                    .order = order,
+                    .place = place,
+                    .shift = shift,
+                    .least = least,
                     .entry = entry,
                     .pivot = pivot,
-                    .stride = s->tallest + 16,
-                    .scaled = malloc((size_t)widest * 4 * sizeof *f.scaled),
-                    .product = malloc((size_t)(s->tallest + 16) * (STRIP + 4) * sizeof *f.product),
-                    .at = malloc(n * sizeof *f.at),
                     .head = malloc(count * sizeof *f.head),
                     .next = malloc(count * sizeof *f.next),
                     .reached = calloc(count, sizeof *f.reached),
-                    .pace = pace };
-    if (!floor || !f.scaled || !f.product || !f.at || !f.head || !f.next || !f.reached) {
+                    .out = malloc(parts * sizeof *f.out),
+                    .in = malloc(parts * sizeof *f.in),
+                    .ctx = pace->ctx };
+    if (!f.head || !f.next || !f.reached || !f.out || !f.in) {
         st = pe_no_memory("memory", err);
         goto done;
     }
-    for (int64_t j = 0; j < s->count; j++)
-        f.head[j] = -1;
-    memset(entry + s->panel[s->count], 0, 16 * sizeof *entry);
     for (int64_t j = 0; j < s->count; j++) {
-        const int64_t width = s->first[j + 1] - s->first[j], rows = s->below[j + 1] - s->below[j];
-        if ((st = assemble(&f, j, lap, order, place, shift, least, floor)))
-            goto done;
-        for (int32_t k = f.head[j], after; k >= 0; k = after) {
-            after = f.next[k];
-            if ((st = receive(&f, j, k)))
-                goto done;
-        }
-        if ((st = eliminate(&f, entry + s->panel[j], width + rows, width, pivot + s->first[j], floor)))
-            goto done;
-        if (rows > 0) {
-            const int32_t other = s->of[s->row[s->below[j]]];
-            f.next[j] = f.head[other];
-            f.head[other] = (int32_t)j;
-        }
+        f.head[j] = -1;
+        f.widest = s->first[j + 1] - s->first[j] > f.widest ? s->first[j + 1] - s->first[j] : f.widest;
     }
+    for (size_t p = 0; p < parts; p++)
+        f.out[p] = f.in[p] = -1;
+    memset(entry + s->panel[s->count], 0, 16 * sizeof *entry); /* read behind the last panel, and used by nobody */
+    for (int i = 0; i < PE_TIERS && !st; i++) {
+        f.tier = s->tier[i];
+        st = pe_parallel(f.ctx, s->tier[i + 1] - s->tier[i],
+                         sizeof(desk) + (uint64_t)lap->c->n * sizeof(int32_t) + (uint64_t)f.widest * sizeof(double),
+                         factor_task, &f, err);
+    }
+    if (!st)
+        st = factor_part(&f, s->tier[PE_TIERS], pace, err);
 done:
-    free(floor);
-    free(f.scaled);
-    free(f.product);
-    free(f.at);
     free(f.head);
     free(f.next);
     free(f.reached);
+    free(f.out);
+    free(f.in);
     return st;
 }
 
 /* ---- substitution -------------------------------------------------------------------------------------------- */
 
-typedef struct block { /* of one supernode */
-    int64_t width, height;
-    const double *a, *pivot;
-    const int32_t *row;
-    double *x, *all; /* its rows of the right side; the right side */
-    double *t;       /* (height + 8, width) */
-} block;
-
-/* One right side: a supernode's rows are gathered in t, which is followed by eight that nobody reads (forward) or that are
- * 0 (backward), for loops go in steps of eight. Four columns at a time. */
-PE_CLONES static void forward_one(const block *b)
-{
-    const int64_t w = b->width, h = b->height;
-    double *t = b->t;
-    memcpy(t, b->x, (size_t)w * sizeof *t);
-    memset(t + w, 0, (size_t)(h - w) * sizeof *t);
-    for (int64_t k = 0; k < w; k += 4) {
-        const int64_t many = w - k < 4 ? w - k : 4;
-        const double *a[4];
-        double x[4] = { 0 };
-        for (int64_t c = 0; c < 4; c++)
-            a[c] = b->a + (c < many ? k + c : k) * h;
-        for (int64_t c = 0; c < many; c++) {
-            x[c] = t[k + c];
-            for (int64_t i = c + 1; i < many; i++)
-                t[k + i] -= a[c][k + i] * x[c];
-        }
-        for (int64_t i = k + many; i < h; i += 8) {
-            const pe_lanes f = *(const pe_loose_lanes *)(a[0] + i) * x[0] + *(const pe_loose_lanes *)(a[1] + i) * x[1];
-            const pe_lanes g = *(const pe_loose_lanes *)(a[2] + i) * x[2] + *(const pe_loose_lanes *)(a[3] + i) * x[3];
-            *(pe_loose_lanes *)(t + i) -= f + g;
-        }
-    }
-    memcpy(b->x, t, (size_t)w * sizeof *t);
-    for (int64_t i = w; i < h; i++)
-        b->all[b->row[i - w]] += t[i];
-}
-
-PE_CLONES static void backward_one(const block *b)
-{
-    const int64_t w = b->width, h = b->height;
-    double *t = b->t;
-    for (int64_t i = 0; i < w; i++)
-        t[i] = b->x[i] / b->pivot[i];
-    for (int64_t i = w; i < h; i++)
-        t[i] = b->all[b->row[i - w]];
-    memset(t + h, 0, 8 * sizeof *t);
-    for (int64_t k = (w - 1) / 4 * 4; k >= 0; k -= 4) {
-        const int64_t many = w - k < 4 ? w - k : 4;
-        const double *a[4];
-        for (int64_t c = 0; c < 4; c++)
-            a[c] = b->a + (c < many ? k + c : k) * h;
-        pe_lanes s[4] = { 0 };
-        for (int64_t i = k + many; i < h; i += 8) {
-            const pe_lanes y = *(const pe_loose_lanes *)(t + i);
-            s[0] += *(const pe_loose_lanes *)(a[0] + i) * y;
-            s[1] += *(const pe_loose_lanes *)(a[1] + i) * y;
-            s[2] += *(const pe_loose_lanes *)(a[2] + i) * y;
-            s[3] += *(const pe_loose_lanes *)(a[3] + i) * y;
-        }
-        for (int64_t c = many - 1; c >= 0; c--) {
-            double rest = 0;
-            for (int64_t i = c + 1; i < many; i++)
-                rest += a[c][k + i] * t[k + i];
-            t[k + c] -= rest + (((s[c][0] + s[c][1]) + (s[c][2] + s[c][3])) + ((s[c][4] + s[c][5]) + (s[c][6] + s[c][7])));
-        }
-    }
-    memcpy(b->x, t, (size_t)w * sizeof *t);
-}
-
-/* The same for rows of several right sides; t is (height) rows. */
-#define SUBSTITUTE(name, row_type)                                                             \
-    PE_CLONES static void forward_##name(const block *b)                                       \
-    {                                                                                          \
-        const int64_t w = b->width, h = b->height;                                             \
-        row_type *x = (row_type *)b->x, *all = (row_type *)b->all, *t = (row_type *)b->t;      \
-        memcpy(t, x, (size_t)w * sizeof *t);                                                   \
-        memset(t + w, 0, (size_t)(h - w) * sizeof *t);                                         \
-        for (int64_t k = 0; k < w; k += 4) {                                                   \
-            const int64_t many = w - k < 4 ? w - k : 4;                                        \
-            const double *a[4];                                                                \
-            row_type y[4] = { 0 };                                                             \
-            for (int64_t c = 0; c < 4; c++)                                                    \
-                a[c] = b->a + (c < many ? k + c : k) * h;                                      \
-            for (int64_t c = 0; c < many; c++) {                                               \
-                y[c] = t[k + c];                                                               \
-                for (int64_t i = c + 1; i < many; i++)                                         \
-                    t[k + i] -= a[c][k + i] * y[c];                                            \
-            }                                                                                  \
-            for (int64_t i = k + many; i < h; i++)                                             \
-                t[i] -= (a[0][i] * y[0] + a[1][i] * y[1]) + (a[2][i] * y[2] + a[3][i] * y[3]); \
-        }                                                                                      \
-        memcpy(x, t, (size_t)w * sizeof *t);                                                   \
-        for (int64_t i = w; i < h; i++)                                                        \
-            all[b->row[i - w]] += t[i];                                                        \
-    }                                                                                          \
-    PE_CLONES static void backward_##name(const block *b)                                      \
-    {                                                                                          \
-        const int64_t w = b->width, h = b->height;                                             \
-        row_type *x = (row_type *)b->x, *all = (row_type *)b->all, *t = (row_type *)b->t;      \
-        for (int64_t i = 0; i < w; i++)                                                        \
-            t[i] = x[i] / b->pivot[i];                                                         \
-        for (int64_t i = w; i < h; i++)                                                        \
-            t[i] = all[b->row[i - w]];                                                         \
-        for (int64_t k = (w - 1) / 4 * 4; k >= 0; k -= 4) {                                    \
-            const int64_t many = w - k < 4 ? w - k : 4;                                        \
-            const double *a[4];                                                                \
-            row_type s[4] = { 0 };                                                             \
-            for (int64_t c = 0; c < 4; c++)                                                    \
-                a[c] = b->a + (c < many ? k + c : k) * h;                                      \
-            for (int64_t i = k + many; i < h; i++) {                                           \
-                const row_type y = t[i];                                                       \
-                s[0] += a[0][i] * y;                                                           \
-                s[1] += a[1][i] * y;                                                           \
-                s[2] += a[2][i] * y;                                                           \
-                s[3] += a[3][i] * y;                                                           \
-            }                                                                                  \
-            for (int64_t c = many - 1; c >= 0; c--) {                                          \
-                for (int64_t i = c + 1; i < many; i++)                                         \
-                    s[c] += a[c][k + i] * t[k + i];                                            \
-                t[k + c] -= s[c];                                                              \
-            }                                                                                  \
-        }                                                                                      \
-        memcpy(x, t, (size_t)w * sizeof *t);                                                   \
-    }
-
-typedef double pair __attribute__((vector_size(16), may_alias));
-typedef double four __attribute__((vector_size(32), may_alias));
-SUBSTITUTE(2, pair)
-SUBSTITUTE(4, four)
-SUBSTITUTE(8, pe_lanes)
+typedef struct solving {
+    const pe_supernodes *s;
+    const double *entry, *pivot;
+    const int32_t *order;
+    int64_t rows;
+    const pe_sides *sides;
+    double *all; /* (s->rows, width) */
+    posenc_context *ctx;
+    int64_t tier; /* first part of the tier at work */
+    bool down;
+} solving;
 
 /* Panels are short, and read four columns at a time: the machine does not see what comes next. */
-static void prefetch(const double *panel, int64_t size)
+static inline void prefetch(const double *panel, int64_t size)
 {
     enum { MOST = 1 << 10, LINE = 8 };
     size = size < MOST ? size : MOST;
@@ -512,34 +815,394 @@ static void prefetch(const double *panel, int64_t size)
         __builtin_prefetch(panel + i);
 }
 
-posenc_status pe_supernodes_solve(const pe_supernodes *s, const double *entry, const double *pivot, int64_t rows,
-                                  int64_t width, double *x, double *scratch, pe_pace *pace)
+#define INLINE static inline __attribute__((always_inline))
+
+typedef double pair __attribute__((vector_size(16), may_alias));
+typedef double four __attribute__((vector_size(32), may_alias));
+
+/* Panels of more than four columns, four columns at a time.
+ * One or two right sides: a panel's rows are gathered in t, one right side after the other, each followed by eight that
+ * nobody reads (forward) or that are 0 (backward), for loops go over eight rows at once. */
+#define WIDE_BY_ROWS(name, row_type, sides, load, store)                                                           \
+    INLINE void wide_forward_##name(int64_t w, int64_t h, const double *panel, row_type *x, row_type *all,         \
+                                    const int32_t *spot, double *t)                                                \
+    {                                                                                                              \
+        double *u = t + (sides - 1) * (h + 8);                                                                     \
+        for (int64_t i = 0; i < w; i++) {                                                                          \
+            load(x[i], t[i], u[i]);                                                                                \
+        }                                                                                                          \
+        memset(t + w, 0, (size_t)(h - w) * sizeof *t);                                                             \
+        if (sides > 1)                                                                                             \
+            memset(u + w, 0, (size_t)(h - w) * sizeof *u);                                                         \
+        for (int64_t k = 0; k < w; k += 4) {                                                                       \
+            const int64_t many = w - k < 4 ? w - k : 4;                                                            \
+            const double *a[4];                                                                                    \
+            double y[4] = { 0 }, z[4] = { 0 };                                                                     \
+            for (int64_t c = 0; c < 4; c++)                                                                        \
+                a[c] = panel + (c < many ? k + c : k) * h;                                                         \
+            for (int64_t c = 0; c < many; c++) {                                                                   \
+                y[c] = t[k + c];                                                                                   \
+                z[c] = u[k + c];                                                                                   \
+                for (int64_t i = c + 1; i < many; i++) {                                                           \
+                    t[k + i] -= a[c][k + i] * y[c];                                                                \
+                    if (sides > 1)                                                                                 \
+                        u[k + i] -= a[c][k + i] * z[c];                                                            \
+                }                                                                                                  \
+            }                                                                                                      \
+            for (int64_t i = k + many; i < h; i += 8) {                                                            \
+                const pe_lanes a0 = *(const pe_loose_lanes *)(a[0] + i), a1 = *(const pe_loose_lanes *)(a[1] + i); \
+                const pe_lanes a2 = *(const pe_loose_lanes *)(a[2] + i), a3 = *(const pe_loose_lanes *)(a[3] + i); \
+                *(pe_loose_lanes *)(t + i) -= (a0 * y[0] + a1 * y[1]) + (a2 * y[2] + a3 * y[3]);                   \
+                if (sides > 1)                                                                                     \
+                    *(pe_loose_lanes *)(u + i) -= (a0 * z[0] + a1 * z[1]) + (a2 * z[2] + a3 * z[3]);               \
+            }                                                                                                      \
+        }                                                                                                          \
+        for (int64_t i = 0; i < w; i++)                                                                            \
+            x[i] = store(t[i], u[i]);                                                                              \
+        for (int64_t i = w; i < h; i++)                                                                            \
+            all[spot[i - w]] += store(t[i], u[i]);                                                                 \
+    }                                                                                                              \
+    INLINE void wide_backward_##name(int64_t w, int64_t h, const double *panel, const double *pivot, row_type *x,  \
+                                     const row_type *all, const int32_t *spot, double *t)                          \
+    {                                                                                                              \
+        double *u = t + (sides - 1) * (h + 8);                                                                     \
+        for (int64_t i = 0; i < w; i++) {                                                                          \
+            load(x[i] / pivot[i], t[i], u[i]);                                                                     \
+        }                                                                                                          \
+        for (int64_t i = w; i < h; i++) {                                                                          \
+            load(all[spot[i - w]], t[i], u[i]);                                                                    \
+        }                                                                                                          \
+        memset(t + h, 0, 8 * sizeof *t);                                                                           \
+        memset(u + h, 0, 8 * sizeof *u);                                                                           \
+        for (int64_t k = (w - 1) / 4 * 4; k >= 0; k -= 4) {                                                        \
+            const int64_t many = w - k < 4 ? w - k : 4;                                                            \
+            const double *a[4];                                                                                    \
+            pe_lanes y[4] = { 0 }, z[4] = { 0 };                                                                   \
+            for (int64_t c = 0; c < 4; c++)                                                                        \
+                a[c] = panel + (c < many ? k + c : k) * h;                                                         \
+            for (int64_t i = k + many; i < h; i += 8) {                                                            \
+                const pe_lanes r = *(const pe_loose_lanes *)(t + i), q = *(const pe_loose_lanes *)(u + i);         \
+                const pe_lanes a0 = *(const pe_loose_lanes *)(a[0] + i), a1 = *(const pe_loose_lanes *)(a[1] + i); \
+                const pe_lanes a2 = *(const pe_loose_lanes *)(a[2] + i), a3 = *(const pe_loose_lanes *)(a[3] + i); \
+                y[0] += a0 * r;                                                                                    \
+                y[1] += a1 * r;                                                                                    \
+                y[2] += a2 * r;                                                                                    \
+                y[3] += a3 * r;                                                                                    \
+                if (sides > 1) {                                                                                   \
+                    z[0] += a0 * q;                                                                                \
+                    z[1] += a1 * q;                                                                                \
+                    z[2] += a2 * q;                                                                                \
+                    z[3] += a3 * q;                                                                                \
+                }                                                                                                  \
+            }                                                                                                      \
+            for (int64_t c = many - 1; c >= 0; c--) {                                                              \
+                double r = TREE(y[c]), q = TREE(z[c]);                                                             \
+                for (int64_t i = c + 1; i < many; i++) {                                                           \
+                    r += a[c][k + i] * t[k + i];                                                                   \
+                    if (sides > 1)                                                                                 \
+                        q += a[c][k + i] * u[k + i];                                                               \
+                }                                                                                                  \
+                t[k + c] -= r;                                                                                     \
+                if (sides > 1)                                                                                     \
+                    u[k + c] -= q;                                                                                 \
+            }                                                                                                      \
+        }                                                                                                          \
+        for (int64_t i = 0; i < w; i++)                                                                            \
+            x[i] = store(t[i], u[i]);                                                                              \
+    }
+
+#define TREE(x) ((((x)[0] + (x)[1]) + ((x)[2] + (x)[3])) + (((x)[4] + (x)[5]) + ((x)[6] + (x)[7])))
+#define LOAD_1(from, t, u) (t) = (from)
+#define STORE_1(t, u) (t)
+#define LOAD_2(from, t, u)     \
+    const pair both_ = (from); \
+    (t) = both_[0];            \
+    (u) = both_[1]
+#define STORE_2(t, u) ((pair){ (t), (u) })
+WIDE_BY_ROWS(1, double, 1, LOAD_1, STORE_1)
+WIDE_BY_ROWS(2, pair, 2, LOAD_2, STORE_2)
+
+/* More right sides: a row of them is a vector. */
+#define WIDE_BY_SIDES(name, row_type)                                                                             \
+    INLINE void wide_forward_##name(int64_t w, int64_t h, const double *panel, row_type *x, row_type *all,        \
+                                    const int32_t *spot, double *buffer)                                          \
+    {                                                                                                             \
+        row_type *t = (row_type *)buffer;                                                                         \
+        memcpy(t, x, (size_t)w * sizeof *t);                                                                      \
+        memset(t + w, 0, (size_t)(h - w) * sizeof *t);                                                            \
+        for (int64_t k = 0; k < w; k += 4) {                                                                      \
+            const int64_t many = w - k < 4 ? w - k : 4;                                                           \
+            const double *a[4];                                                                                   \
+            row_type y[4] = { 0 };                                                                                \
+            for (int64_t c = 0; c < 4; c++)                                                                       \
+                a[c] = panel + (c < many ? k + c : k) * h;                                                        \
+            for (int64_t c = 0; c < many; c++) {                                                                  \
+                y[c] = t[k + c];                                                                                  \
+                for (int64_t i = c + 1; i < many; i++)                                                            \
+                    t[k + i] -= a[c][k + i] * y[c];                                                               \
+            }                                                                                                     \
+            for (int64_t i = k + many; i < h; i++)                                                                \
+                t[i] -= (a[0][i] * y[0] + a[1][i] * y[1]) + (a[2][i] * y[2] + a[3][i] * y[3]);                    \
+        }                                                                                                         \
+        memcpy(x, t, (size_t)w * sizeof *t);                                                                      \
+        for (int64_t i = w; i < h; i++)                                                                           \
+            all[spot[i - w]] += t[i];                                                                             \
+    }                                                                                                             \
+    INLINE void wide_backward_##name(int64_t w, int64_t h, const double *panel, const double *pivot, row_type *x, \
+                                     const row_type *all, const int32_t *spot, double *buffer)                    \
+    {                                                                                                             \
+        row_type *t = (row_type *)buffer;                                                                         \
+        for (int64_t i = 0; i < w; i++)                                                                           \
+            t[i] = x[i] / pivot[i];                                                                               \
+        for (int64_t i = w; i < h; i++)                                                                           \
+            t[i] = all[spot[i - w]];                                                                              \
+        for (int64_t k = (w - 1) / 4 * 4; k >= 0; k -= 4) {                                                       \
+            const int64_t many = w - k < 4 ? w - k : 4;                                                           \
+            const double *a[4];                                                                                   \
+            row_type y[4] = { 0 };                                                                                \
+            for (int64_t c = 0; c < 4; c++)                                                                       \
+                a[c] = panel + (c < many ? k + c : k) * h;                                                        \
+            for (int64_t i = k + many; i < h; i++) {                                                              \
+                const row_type r = t[i];                                                                          \
+                y[0] += a[0][i] * r;                                                                              \
+                y[1] += a[1][i] * r;                                                                              \
+                y[2] += a[2][i] * r;                                                                              \
+                y[3] += a[3][i] * r;                                                                              \
+            }                                                                                                     \
+            for (int64_t c = many - 1; c >= 0; c--) {                                                             \
+                for (int64_t i = c + 1; i < many; i++)                                                            \
+                    y[c] += a[c][k + i] * t[k + i];                                                               \
+                t[k + c] -= y[c];                                                                                 \
+            }                                                                                                     \
+        }                                                                                                         \
+        memcpy(x, t, (size_t)w * sizeof *t);                                                                      \
+    }
+WIDE_BY_SIDES(4, four)
+WIDE_BY_SIDES(8, pe_lanes)
+
+/* Blocks begin .. end - 1 of a part. Most are of a few short columns: these are done in place. */
+#define SUBSTITUTE(name, row_type)                                                                         \
+    PE_CLONES static void forward_##name(const solving *v, int64_t begin, int64_t end, double *t)          \
+    {                                                                                                      \
+        row_type *all = (row_type *)v->all;                                                                \
+        for (const pe_block *b = v->s->block + begin, *stop = v->s->block + end; b < stop; b++) {          \
+            const int64_t w = b->width, r = b->rows, h = w + r;                                            \
+            const double *a0 = v->entry + b->panel, *a1 = a0 + h, *a2 = a1 + h, *a3 = a2 + h;              \
+            const int32_t *spot = v->s->spot + b->spot;                                                    \
+            row_type *x = all + b->at;                                                                     \
+            if (b + 1 < stop)                                                                              \
+                prefetch(v->entry + b[1].panel, (int64_t)b[1].width * (b[1].width + b[1].rows));           \
+            switch (w) {                                                                                   \
+            case 1: {                                                                                      \
+                const row_type x0 = x[0];                                                                  \
+                for (int64_t i = 0; i < r; i++)                                                            \
+                    all[spot[i]] -= a0[1 + i] * x0;                                                        \
+                break;                                                                                     \
+            }                                                                                              \
+            case 2: {                                                                                      \
+                const row_type x0 = x[0], x1 = x[1] -= a0[1] * x0;                                         \
+                for (int64_t i = 0; i < r; i++)                                                            \
+                    all[spot[i]] -= a0[2 + i] * x0 + a1[2 + i] * x1;                                       \
+                break;                                                                                     \
+            }                                                                                              \
+            case 3: {                                                                                      \
+                const row_type x0 = x[0], x1 = x[1] -= a0[1] * x0, x2 = x[2] -= a0[2] * x0 + a1[2] * x1;   \
+                for (int64_t i = 0; i < r; i++)                                                            \
+                    all[spot[i]] -= (a0[3 + i] * x0 + a1[3 + i] * x1) + a2[3 + i] * x2;                    \
+                break;                                                                                     \
+            }                                                                                              \
+            case 4: {                                                                                      \
+                const row_type x0 = x[0], x1 = x[1] -= a0[1] * x0, x2 = x[2] -= a0[2] * x0 + a1[2] * x1;   \
+                const row_type x3 = x[3] -= (a0[3] * x0 + a1[3] * x1) + a2[3] * x2;                        \
+                for (int64_t i = 0; i < r; i++)                                                            \
+                    all[spot[i]] -= (a0[4 + i] * x0 + a1[4 + i] * x1) + (a2[4 + i] * x2 + a3[4 + i] * x3); \
+                break;                                                                                     \
+            }                                                                                              \
+            default: wide_forward_##name(w, h, a0, x, all, spot, t);                                       \
+            }                                                                                              \
+        }                                                                                                  \
+    }                                                                                                      \
+    PE_CLONES static void backward_##name(const solving *v, int64_t begin, int64_t end, double *t)         \
+    {                                                                                                      \
+        row_type *all = (row_type *)v->all;                                                                \
+        for (const pe_block *b = v->s->block + end - 1, *stop = v->s->block + begin; b >= stop; b--) {     \
+            const int64_t w = b->width, r = b->rows, h = w + r;                                            \
+            const double *a0 = v->entry + b->panel, *a1 = a0 + h, *a2 = a1 + h, *a3 = a2 + h;              \
+            const double *pivot = v->pivot + b->first;                                                     \
+            const int32_t *spot = v->s->spot + b->spot;                                                    \
+            row_type *x = all + b->at, y0 = ZERO_##name, y1 = y0, y2 = y0, y3 = y0;                        \
+            if (b > stop)                                                                                  \
+                prefetch(v->entry + b[-1].panel, (int64_t)b[-1].width * (b[-1].width + b[-1].rows));       \
+            switch (w) {                                                                                   \
+            case 1:                                                                                        \
+                for (int64_t i = 0; i < r; i++)                                                            \
+                    y0 += a0[1 + i] * all[spot[i]];                                                        \
+                x[0] = x[0] / pivot[0] - y0;                                                               \
+                break;                                                                                     \
+            case 2:                                                                                        \
+                for (int64_t i = 0; i < r; i++) {                                                          \
+                    const row_type z = all[spot[i]];                                                       \
+                    y0 += a0[2 + i] * z;                                                                   \
+                    y1 += a1[2 + i] * z;                                                                   \
+                }                                                                                          \
+                x[1] = x[1] / pivot[1] - y1;                                                               \
+                x[0] = x[0] / pivot[0] - (y0 + a0[1] * x[1]);                                              \
+                break;                                                                                     \
+            case 3:                                                                                        \
+                for (int64_t i = 0; i < r; i++) {                                                          \
+                    const row_type z = all[spot[i]];                                                       \
+                    y0 += a0[3 + i] * z;                                                                   \
+                    y1 += a1[3 + i] * z;                                                                   \
+                    y2 += a2[3 + i] * z;                                                                   \
+                }                                                                                          \
+                x[2] = x[2] / pivot[2] - y2;                                                               \
+                x[1] = x[1] / pivot[1] - (y1 + a1[2] * x[2]);                                              \
+                x[0] = x[0] / pivot[0] - ((y0 + a0[1] * x[1]) + a0[2] * x[2]);                             \
+                break;                                                                                     \
+            case 4:                                                                                        \
+                for (int64_t i = 0; i < r; i++) {                                                          \
+                    const row_type z = all[spot[i]];                                                       \
+                    y0 += a0[4 + i] * z;                                                                   \
+                    y1 += a1[4 + i] * z;                                                                   \
+                    y2 += a2[4 + i] * z;                                                                   \
+                    y3 += a3[4 + i] * z;                                                                   \
+                }                                                                                          \
+                x[3] = x[3] / pivot[3] - y3;                                                               \
+                x[2] = x[2] / pivot[2] - (y2 + a2[3] * x[3]);                                              \
+                x[1] = x[1] / pivot[1] - ((y1 + a1[2] * x[2]) + a1[3] * x[3]);                             \
+                x[0] = x[0] / pivot[0] - (((y0 + a0[1] * x[1]) + a0[2] * x[2]) + a0[3] * x[3]);            \
+                break;                                                                                     \
+            default: wide_backward_##name(w, h, a0, pivot, x, all, spot, t);                               \
+            }                                                                                              \
+        }                                                                                                  \
+    }
+
+#define ZERO_1 0
+#define ZERO_2 \
+    {          \
+        0      \
+    }
+#define ZERO_4 ZERO_2
+#define ZERO_8 ZERO_2
+SUBSTITUTE(1, double)
+SUBSTITUTE(2, pair)
+SUBSTITUTE(4, four)
+SUBSTITUTE(8, pe_lanes)
+
+/* Columns begin .. end - 1 of the factor between the caller's vectors and the rows from `at` on. */
+static void load(const solving *v, int64_t begin, int64_t end, int64_t at)
 {
-    static void (*const forward[])(const block *b) = { forward_one, forward_2, forward_4, forward_8 };
-    static void (*const backward[])(const block *b) = { backward_one, backward_2, backward_4, backward_8 };
+    const pe_sides *sides = v->sides;
+    const int64_t width = sides->width;
+    double *to = v->all + at * width;
+    for (int64_t k = begin; k < end; k++, to += width) {
+        const int64_t from = (v->order ? v->order[k] : k) * sides->stride;
+        for (int64_t c = 0; c < width; c++)
+            to[c] = k < v->rows ? sides->x[c][from] : 0;
+    }
+}
+
+static void store(const solving *v, int64_t begin, int64_t end, int64_t at)
+{
+    const pe_sides *sides = v->sides;
+    const int64_t width = sides->width;
+    const double *from = v->all + at * width;
+    for (int64_t k = begin; k < end; k++, from += width) {
+        const int64_t to = (v->order ? v->order[k] : k) * sides->stride;
+        for (int64_t c = 0; c < width; c++)
+            sides->y[c][to] = from[c];
+    }
+}
+
+/* Of a part's own columns, which are a few runs. */
+static void each_run(const solving *v, const pe_subtree *p,
+                     void (*with)(const solving *v, int64_t begin, int64_t end, int64_t at))
+{
+    const pe_block *b = v->s->block + p->begin, *stop = v->s->block + p->end;
+    while (b < stop) {
+        const int64_t begin = b->first, at = b->at;
+        int64_t end = begin;
+        for (; b < stop && b->first == end; b++)
+            end += b->width;
+        with(v, begin, end, at);
+    }
+}
+
+static posenc_status solve_part(const solving *v, int64_t part, pe_pace *pace)
+{
+    typedef void kernel(const solving *v, int64_t begin, int64_t end, double *t);
+    static kernel *const forward[] = { forward_1, forward_2, forward_4, forward_8 };
+    static kernel *const backward[] = { backward_1, backward_2, backward_4, backward_8 };
+    enum { STEP = 1 << 16 }; /* entries between two looks at the pace */
+    const pe_supernodes *s = v->s;
+    const pe_subtree *p = &s->part[part];
+    const int64_t width = v->sides->width, n = s->first[s->count];
     const int which = width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : 3;
-    const int64_t n = s->first[s->count];
+    double *out = v->all + (p->at + p->own) * width, *t = out + p->out * width;
     posenc_status st = PE_OK;
-    for (int64_t i = rows; i < n; i++)
-        memset(x + i * width, 0, (size_t)width * sizeof *x);
-    for (int64_t q = 0; q < 2 * s->count && !st; q++) {
-        const bool down = q < s->count;
-        const int64_t j = down ? q : 2 * s->count - 1 - q, first = s->first[j], w = s->first[j + 1] - first;
-        const block b = { .width = w,
-                          .height = w + s->below[j + 1] - s->below[j],
-                          .a = entry + s->panel[j],
-                          .pivot = pivot + first,
-                          .row = s->row + s->below[j],
-                          .x = x + first * width,
-                          .all = x,
-                          .t = scratch };
-        if (down ? q + 1 < s->count : j > 0)
-            prefetch(entry + s->panel[down ? j + 1 : j - 1], s->panel[down ? j + 2 : j] - s->panel[down ? j + 1 : j - 1]);
-        (down ? forward : backward)[which](&b);
-        st = pe_pace_add(pace, 8 + b.width * b.height * (width + 1) / 2);
-        if (q == s->count - 1) /* what was left out stays 0 */
-            for (int64_t i = rows; i < n; i++)
-                memset(x + i * width, 0, (size_t)width * sizeof *x);
+    if (v->down) {
+        each_run(v, p, load);
+        memset(out, 0, (size_t)(p->out * width) * sizeof *out);
+        for (int32_t kid = p->kid; kid >= 0; kid = s->part[kid].next_kid) {
+            const double *from = v->all + (s->part[kid].at + s->part[kid].own) * width;
+            for (int64_t i = 0; i < s->part[kid].out; i++)
+                for (int64_t c = 0; c < width; c++)
+                    v->all[s->up[s->part[kid].to + i] * width + c] += from[i * width + c];
+        }
+    } else {
+        for (int64_t i = 0; i < p->out; i++)
+            memcpy(out + i * width, v->all + s->up[p->to + i] * width, (size_t)width * sizeof *out);
+    }
+    st = pe_pace_add(pace, (p->own + p->out) * (width + 2));
+    for (int64_t done = 0, many, all = p->end - p->begin; done < all && !st; done += many) {
+        int64_t steps = 0;
+        for (many = 0; done + many < all && steps < STEP; many++) {
+            const pe_block *b = &s->block[v->down ? p->begin + done + many : p->end - 1 - done - many];
+            steps += (int64_t)b->width * (b->width + b->rows) + 16;
+        }
+        const int64_t begin = v->down ? p->begin + done : p->end - done - many;
+        (v->down ? forward : backward)[which](v, begin, begin + many, t);
+        st = pe_pace_add(pace, steps * (width + 1) / 2);
+    }
+    if (!v->down)
+        each_run(v, p, store);
+    else if (part == s->tier[PE_TIERS]) /* what was left out stays 0; it is the end of the last block */
+        memset(v->all + (p->at + p->own - (n - v->rows)) * width, 0, (size_t)((n - v->rows) * width) * sizeof *out);
+    return st;
+}
+
+static posenc_status solve_task(void *arg, int64_t i, posenc_error *err)
+{
+    const solving *v = arg;
+    pe_pace pace = { .ctx = v->ctx, .left = PE_PACE_STEPS };
+    (void)err;
+    return solve_part(v, v->tier + i, &pace);
+}
+
+posenc_status pe_supernodes_solve(const pe_supernodes *s, const double *entry, const double *pivot, const int32_t *order,
+                                  int64_t rows, const pe_sides *sides, double *scratch, pe_pace *pace)
+{
+    solving v = { .s = s,
+                  .entry = entry,
+                  .pivot = pivot,
+                  .order = order,
+                  .rows = rows,
+                  .sides = sides,
+                  .all = scratch,
+                  .ctx = pace->ctx,
+                  .down = true };
+    posenc_status st = PE_OK;
+    for (int i = 0; i < PE_TIERS && !st; i++) {
+        v.tier = s->tier[i];
+        st = pe_parallel(v.ctx, s->tier[i + 1] - s->tier[i], 0, solve_task, &v, NULL);
+    }
+    if (!st && !(st = solve_part(&v, s->tier[PE_TIERS], pace))) {
+        v.down = false;
+        st = solve_part(&v, s->tier[PE_TIERS], pace);
+    }
+    for (int i = PE_TIERS - 1; i >= 0 && !st; i--) {
+        v.tier = s->tier[i];
+        st = pe_parallel(v.ctx, s->tier[i + 1] - s->tier[i], 0, solve_task, &v, NULL);
     }
     return st;
 }
