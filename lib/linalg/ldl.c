@@ -1,5 +1,6 @@
 #include "ldl.h"
 #include "core/memory.h"
+#include "core/parallel.h"
 #include "core/params.h"
 #include "minimum_degree.h"
 
@@ -97,65 +98,203 @@ done:
     return st;
 }
 
-/* Up-looking: row k of L solves a triangular system with the rows before it, along the tree.
- *   entry, pivot   of the factor of the first `rows` rows of L - shift I; f->end is set
- *   least          pivots are raised to least times the diagonal entry where rounding took their sign; 0: left alone
- * Source: Davis 2005, "Algorithm 849: a concise sparse Cholesky factorization package". */
-static posenc_status factor(pe_ldl *f, int64_t rows, double shift, double least, double *entry, double *pivot, pe_pace *pace,
-                            posenc_error *err)
+/* ---- by columns ---------------------------------------------------------------------------------------------- */
+
+/* Into cut and run: what is worked at as one task. */
+static posenc_status divide(pe_ldl *f, pe_pace *pace, posenc_error *err)
 {
-    const pe_component *c = f->lap->c;
+    const size_t n = (size_t)f->n;
     posenc_status st = PE_OK;
-    size_t n = (size_t)f->n;
-    double *y = calloc(n, sizeof(double));
-    int32_t *mark = malloc(n * sizeof(int32_t)), *path = malloc(n * sizeof(int32_t));
-    int32_t *pattern = malloc(n * sizeof(int32_t));
+    int64_t *work = malloc(n * sizeof *work);
+    if (!work)
+        return pe_no_memory("memory", err);
+    for (size_t k = 0; k < n; k++)
+        work[k] = f->ptr[k + 1] - f->ptr[k] + 8;
+    st = pe_cut_init(&f->cut, f->n, f->parent, work, pace, err);
+    free(work);
+    if (st)
+        return st;
+    const int32_t *owner = f->cut.owner;
+    const int64_t parts = f->cut.tier[PE_TIERS + 1];
+    int64_t total = 0;
+    for (int64_t k = 0; k < f->n; k++)
+        f->cut.part[owner[k]].end += k == 0 || owner[k] != owner[k - 1];
+    for (int64_t p = 0; p < parts; p++) {
+        pe_subtree *part = &f->cut.part[p];
+        total += part->end;
+        part->begin = part->end = total - part->end;
+    }
+    if (!(f->run = malloc((size_t)total * 2 * sizeof *f->run)))
+        return pe_no_memory("memory", err);
+    for (int64_t k = 0; k < f->n && !st; k++) {
+        pe_subtree *part = &f->cut.part[owner[k]];
+        if (k == 0 || owner[k] != owner[k - 1])
+            f->run[2 * part->end++] = (int32_t)k;
+        f->run[2 * part->end - 1] = (int32_t)(k + 1);
+        st = pe_pace_add(pace, 8);
+    }
+    return st;
+}
+
+typedef struct factoring {
+    pe_ldl *f;
+    int64_t rows;
+    double shift, least, *entry, *pivot;
+    posenc_context *ctx;
+    int64_t tier; /* first part of the tier at work */
+} factoring;
+
+static void subtract(const int32_t *row, const double *entry, int64_t n, double x, double *y, int64_t low)
+{
+    int64_t q = 0;
+    for (; q + 4 <= n; q += 4) {
+        y[row[q] - low] -= entry[q] * x;
+        y[row[q + 1] - low] -= entry[q + 1] * x;
+        y[row[q + 2] - low] -= entry[q + 2] * x;
+        y[row[q + 3] - low] -= entry[q + 3] * x;
+    }
+    for (; q < n; q++)
+        y[row[q] - low] -= entry[q] * x;
+}
+
+/* Up-looking: row k of L solves a triangular system with the rows before it, along the tree. The rows of one part, those of
+ * the parts within it being done.
+ * Source: Davis 2005, "Algorithm 849: a concise sparse Cholesky factorization package". */
+static posenc_status factor_part(const factoring *g, const pe_subtree *part, pe_pace *pace, posenc_error *err)
+{
+    pe_ldl *f = g->f;
+    const pe_component *c = f->lap->c;
+    double *const entry = g->entry, *const pivot = g->pivot;
+    const int64_t low = part->low, size = part->root + 1 - low;
+    posenc_status st = PE_OK;
+    double *y = calloc((size_t)size, sizeof *y); /* of rows from `low` on, as are mark, path and pattern */
+    int32_t *mark = malloc((size_t)size * sizeof *mark), *path = malloc((size_t)size * sizeof *path);
+    int32_t *pattern = malloc((size_t)size * sizeof *pattern);
     if (!y || !mark || !path || !pattern) {
         st = pe_no_memory("memory", err);
         goto done;
     }
-    if ((st = pe_pace_copy(pace, f->end, f->ptr, n * sizeof(int64_t))))
-        goto done;
-    for (int64_t k = 0; k < rows; k++) {
-        int64_t v = f->order[k], top = rows;
-        double d = f->lap->diagonal[v] - shift;
-        mark[k] = (int32_t)k;
-        for (int64_t r = c->ptr[v]; r < c->ptr[v + 1]; r++) {
-            int64_t i = f->place[c->col[r]], length = 0;
-            if ((st = pe_pace_add(pace, 8)))
-                goto done;
-            if (i >= k)
-                continue;
-            y[i] = f->lap->entry[r];
-            for (; mark[i] != k; i = f->parent[i]) {
-                path[length++] = (int32_t)i;
-                mark[i] = (int32_t)k;
+    for (int64_t i = 0; i < size && !st; i++) {
+        mark[i] = -1;
+        st = pe_pace_add(pace, 1);
+    }
+    for (int64_t run = part->begin; run < part->end && !st; run++) {
+        const int64_t stop = f->run[2 * run + 1] < g->rows ? f->run[2 * run + 1] : g->rows;
+        for (int64_t k = f->run[2 * run]; k < stop; k++) {
+            int64_t v = f->order[k], top = size;
+            double d = f->lap->diagonal[v] - g->shift;
+            mark[k - low] = (int32_t)k;
+            for (int64_t r = c->ptr[v]; r < c->ptr[v + 1]; r++) {
+                int64_t i = f->place[c->col[r]], length = 0;
+                if ((st = pe_pace_add(pace, 8)))
+                    goto done;
+                if (i >= k)
+                    continue;
+                y[i - low] = f->lap->entry[r];
+                for (; mark[i - low] != k; i = f->parent[i]) {
+                    path[length++] = (int32_t)i;
+                    mark[i - low] = (int32_t)k;
+                }
+                while (length > 0)
+                    pattern[--top] = path[--length];
             }
-            while (length > 0)
-                pattern[--top] = path[--length];
+            for (; top < size; top++) {
+                int64_t i = pattern[top], end = f->end[i];
+                double x = y[i - low];
+                y[i - low] = 0;
+                subtract(f->row + f->ptr[i], entry + f->ptr[i], end - f->ptr[i], x, y, low);
+                double l = x / pivot[i];
+                d -= l * x;
+                f->row[end] = (int32_t)k;
+                entry[end] = l;
+                if ((st = pe_pace_add(pace, 2 * (end - f->ptr[i]) + 16)))
+                    goto done;
+                f->end[i] = end + 1;
+            }
+            double floor = g->least * f->lap->diagonal[v];
+            pivot[k] = g->least > 0 && !(d > floor) ? floor : d;
         }
-        for (; top < rows; top++) {
-            int64_t i = pattern[top], end = f->end[i];
-            double x = y[i];
-            y[i] = 0;
-            for (int64_t q = f->ptr[i]; q < end; q++)
-                y[f->row[q]] -= entry[q] * x;
-            double l = x / pivot[i];
-            d -= l * x;
-            f->row[end] = (int32_t)k;
-            entry[end] = l;
-            if ((st = pe_pace_add(pace, 2 * (end - f->ptr[i]) + 16)))
-                goto done;
-            f->end[i] = end + 1;
-        }
-        double floor = least * f->lap->diagonal[v];
-        pivot[k] = least > 0 && !(d > floor) ? floor : d;
     }
 done:
     free(y);
     free(mark);
     free(path);
     free(pattern);
+    return st;
+}
+
+static posenc_status factor_task(void *arg, int64_t i, posenc_error *err)
+{
+    const factoring *g = arg;
+    pe_pace pace = { .ctx = g->ctx, .left = PE_PACE_STEPS };
+    return factor_part(g, &g->f->cut.part[g->tier + i], &pace, err);
+}
+
+/* Of the first `rows` rows of L - shift I; f->end is set.
+ *   least   pivots are raised to least times the diagonal entry where rounding took their sign; 0: left alone */
+static posenc_status factor(pe_ldl *f, int64_t rows, double shift, double least, double *entry, double *pivot, pe_pace *pace,
+                            posenc_error *err)
+{
+    factoring g = { .f = f, .rows = rows, .shift = shift, .least = least, .entry = entry, .pivot = pivot, .ctx = pace->ctx };
+    posenc_status st = pe_pace_copy(pace, f->end, f->ptr, (size_t)f->n * sizeof *f->end);
+    for (int i = 0; i < PE_TIERS && !st; i++) {
+        const int64_t tier = f->cut.tier[i], many = f->cut.tier[i + 1] - tier;
+        int64_t most = 0;
+        for (int64_t p = tier; p < tier + many; p++) {
+            const pe_subtree *part = &f->cut.part[p];
+            most = part->root + 1 - part->low > most ? part->root + 1 - part->low : most;
+        }
+        g.tier = tier;
+        st = pe_parallel(g.ctx, many, (uint64_t)most * (sizeof(double) + 3 * sizeof(int32_t)), factor_task, &g, err);
+    }
+    return st ? st : factor_part(&g, &f->cut.part[f->cut.tier[PE_TIERS]], pace, err);
+}
+
+/* Rows above a part become its cells: n and more. */
+static posenc_status name_cells(pe_ldl *f, pe_pace *pace, posenc_error *err)
+{
+    const int64_t parts = f->cut.tier[PE_TIERS + 1];
+    const int32_t *owner = f->cut.owner;
+    posenc_status st = PE_OK;
+    int32_t *place = malloc((size_t)f->n * sizeof *place);
+    f->cells = 0;
+    for (int64_t p = 0; p + 1 < parts; p++) {
+        pe_subtree *part = &f->cut.part[p];
+        part->to = f->cells;
+        part->out = f->end[part->root] - f->ptr[part->root];
+        f->cells += part->out;
+    }
+    if (f->n + f->cells > INT32_MAX) {
+        st = pe_too_many_rows(f->n + f->cells, err);
+        goto done;
+    }
+    free(f->cut.up);
+    f->cut.up = malloc(((size_t)f->cells + 1) * sizeof *f->cut.up);
+    if (!place || !f->cut.up) {
+        st = pe_no_memory("memory", err);
+        goto done;
+    }
+    for (int64_t p = 0; p + 1 < parts; p++)
+        for (int64_t i = 0; i < f->cut.part[p].out; i++)
+            f->cut.up[f->cut.part[p].to + i] = f->row[f->ptr[f->cut.part[p].root] + i];
+    for (int64_t p = 0; p < parts && !st; p++) {
+        const pe_subtree *part = &f->cut.part[p];
+        for (int64_t i = 0; i < part->out; i++)
+            place[f->cut.up[part->to + i]] = (int32_t)(f->n + part->to + i);
+        for (int64_t run = part->begin; run < part->end && part->out > 0; run++)
+            for (int64_t k = f->run[2 * run]; k < f->run[2 * run + 1] && !st; k++) {
+                for (int64_t q = f->ptr[k]; q < f->end[k]; q++)
+                    if (owner[f->row[q]] != p)
+                        f->row[q] = place[f->row[q]];
+                st = pe_pace_add(pace, 4 * (f->end[k] - f->ptr[k]) + 8);
+            }
+        for (int32_t kid = part->kid; kid >= 0; kid = f->cut.part[kid].next_kid)
+            for (int64_t i = f->cut.part[kid].to; i < f->cut.part[kid].to + f->cut.part[kid].out; i++)
+                if (owner[f->cut.up[i]] != p)
+                    f->cut.up[i] = place[f->cut.up[i]];
+    }
+done:
+    free(place);
     return st;
 }
 
@@ -180,22 +319,26 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
         f->ptr = f->end = NULL;
     } else {
         f->row = malloc(entries * sizeof(int32_t));
+        if ((st = divide(f, pace, err)))
+            return st;
     }
     const uint64_t limit = pace->ctx ? pace->ctx->memory_limit : 0, need = 8 * (uint64_t)entries;
     if (limit && need > limit)
         return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph",
                            posenc_text("%llu bytes of factor", (unsigned long long)need).s,
                            "at most %llu bytes (setting memory), or solver=chebyshev", (unsigned long long)limit);
-    const size_t scratch = (size_t)(f->blocks.count ? f->blocks.rows : f->n);
     f->held = entries;
     f->entry = pe_result_memory(entries * sizeof(double));
     f->pivot = malloc((size_t)f->n * sizeof(double));
-    f->scratch = pe_panel_new((int64_t)scratch);
-    if ((!f->row && !f->blocks.count) || !f->entry || !f->pivot || !f->scratch)
+    if ((!f->row && !f->blocks.count) || !f->entry || !f->pivot)
         return pe_no_memory("memory", err);
     if (f->blocks.count)
-        return pe_supernodes_factor(&f->blocks, f->lap, f->order, f->place, 0, DBL_EPSILON, f->entry, f->pivot, pace, err);
-    return factor(f, f->rows, 0, DBL_EPSILON, f->entry, f->pivot, pace, err);
+        st = pe_supernodes_factor(&f->blocks, f->lap, f->order, f->place, 0, DBL_EPSILON, f->entry, f->pivot, pace, err);
+    else if (!(st = factor(f, f->rows, 0, DBL_EPSILON, f->entry, f->pivot, pace, err)))
+        st = name_cells(f, pace, err);
+    if (!st && !(f->scratch = pe_panel_new(f->blocks.count ? f->blocks.rows : f->n + f->cells)))
+        st = pe_no_memory("memory", err);
+    return st;
 }
 
 /* Substitution with `width` right sides, rows of scratch. The bodies are the same but for what a row is. */
@@ -239,97 +382,119 @@ SUBSTITUTE(2, pair)
 SUBSTITUTE(4, four)
 SUBSTITUTE(8, pe_lanes)
 
-/* x (rows, width), width 1, 2, 4 or 8 */
-static posenc_status substitute(pe_ldl *f, int64_t width, double *x, pe_pace *pace)
+typedef struct solving {
+    const pe_ldl *f;
+    const pe_sides *sides;
+    posenc_context *ctx;
+    int64_t tier; /* first part of the tier at work */
+    bool down;
+} solving;
+
+static posenc_status solve_part(const solving *v, const pe_subtree *part, pe_pace *pace)
 {
-    static const struct {
-        void (*forward)(const pe_ldl *f, double *x, int64_t begin, int64_t end),
-            (*backward)(const pe_ldl *f, double *x, int64_t begin, int64_t end);
-    } by[] = { { forward_1, backward_1 }, { forward_2, backward_2 }, { forward_4, backward_4 }, { forward_8, backward_8 } };
+    typedef void kernel(const pe_ldl *f, double *x, int64_t begin, int64_t end);
+    static kernel *const forward[] = { forward_1, forward_2, forward_4, forward_8 };
+    static kernel *const backward[] = { backward_1, backward_2, backward_4, backward_8 };
     enum { STEP = 1 << 15 }; /* entries and rows between two looks at the pace */
+    const pe_ldl *f = v->f;
+    const pe_subtree *kids = f->cut.part;
+    const int32_t *order = f->settled ? NULL : f->order;
+    const int64_t width = v->sides->width;
     const int which = width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : 3;
+    double *x = f->scratch, *cells = x + f->n * width;
     posenc_status st = PE_OK;
-    for (int64_t k = 0, end = 0; k < f->rows && !st; k = end) {
-        while (end < f->rows && f->ptr[end] - f->ptr[k] + end - k < STEP)
-            end++;
-        by[which].forward(f, x, k, end);
-        st = pe_pace_add(pace, 5 * (f->ptr[end] - f->ptr[k] + end - k));
+    if (v->down) {
+        memset(cells + part->to * width, 0, (size_t)(part->out * width) * sizeof *x);
+        for (int64_t run = part->begin; run < part->end && !st; run++) {
+            const int64_t begin = f->run[2 * run], end = f->run[2 * run + 1];
+            pe_sides_load(v->sides, order, f->rows, begin, end, x + begin * width);
+            st = pe_pace_add(pace, (end - begin) * (width + 2));
+        }
+        for (int32_t kid = part->kid; kid >= 0; kid = kids[kid].next_kid)
+            for (int64_t i = kids[kid].to; i < kids[kid].to + kids[kid].out; i++)
+                for (int64_t c = 0; c < width; c++)
+                    x[f->cut.up[i] * width + c] += cells[i * width + c];
+    } else {
+        for (int64_t i = part->to; i < part->to + part->out; i++)
+            memcpy(cells + i * width, x + f->cut.up[i] * width, (size_t)width * sizeof *x);
     }
-    for (int64_t k = f->rows, end = k; end > 0 && !st; end = k) {
-        while (k > 0 && f->ptr[end] - f->ptr[k] + end - k < STEP)
-            k--;
-        by[which].backward(f, x, k, end);
-        st = pe_pace_add(pace, 5 * (f->ptr[end] - f->ptr[k] + end - k));
+    for (int64_t q = part->begin; q < part->end && !st; q++) {
+        const int64_t run = v->down ? q : part->begin + part->end - 1 - q, begin = f->run[2 * run];
+        const int64_t end = f->run[2 * run + 1] < f->rows ? f->run[2 * run + 1] : f->rows;
+        for (int64_t done = 0, many; done < end - begin && !st; done += many) {
+            int64_t steps = 0;
+            for (many = 0; done + many < end - begin && steps < STEP; many++) {
+                const int64_t k = v->down ? begin + done + many : end - 1 - done - many;
+                steps += f->ptr[k + 1] - f->ptr[k] + 1;
+            }
+            const int64_t from = v->down ? begin + done : end - done - many;
+            (v->down ? forward : backward)[which](f, x, from, from + many);
+            st = pe_pace_add(pace, 5 * steps);
+        }
+        if (!v->down && !st) {
+            pe_sides_store(v->sides, order, begin, f->run[2 * run + 1], x + begin * width);
+            st = pe_pace_add(pace, (end - begin) * (width + 2));
+        }
     }
     return st;
 }
 
-static posenc_status solve_blocks(pe_ldl *f, int64_t width, int64_t stride, double *const *x, double *const *y,
-                                  pe_pace *pace)
+static posenc_status solve_task(void *arg, int64_t i, posenc_error *err)
 {
-    const pe_sides sides = { .width = width, .stride = stride, .x = x, .y = y };
-    return pe_supernodes_solve(&f->blocks, f->entry, f->pivot, f->settled ? NULL : f->order, f->rows, &sides, f->scratch,
-                               pace);
+    const solving *v = arg;
+    pe_pace pace = { .ctx = v->ctx, .left = PE_PACE_STEPS };
+    (void)err;
+    return solve_part(v, &v->f->cut.part[v->tier + i], &pace);
+}
+
+static posenc_status solve(pe_ldl *f, const pe_sides *sides, pe_pace *pace)
+{
+    if (f->blocks.count)
+        return pe_supernodes_solve(&f->blocks, f->entry, f->pivot, f->settled ? NULL : f->order, f->rows, sides, f->scratch,
+                                   pace);
+    const int64_t *tier = f->cut.tier;
+    const pe_subtree *last = &f->cut.part[tier[PE_TIERS]];
+    solving v = { .f = f, .sides = sides, .ctx = pace->ctx, .down = true };
+    posenc_status st = PE_OK;
+    for (int i = 0; i < PE_TIERS && !st; i++) {
+        v.tier = tier[i];
+        st = pe_parallel(v.ctx, tier[i + 1] - tier[i], 0, solve_task, &v, NULL);
+    }
+    st = st ? st : solve_part(&v, last, pace);
+    v.down = false;
+    st = st ? st : solve_part(&v, last, pace);
+    for (int i = PE_TIERS - 1; i >= 0 && !st; i--) {
+        v.tier = tier[i];
+        st = pe_parallel(v.ctx, tier[i + 1] - tier[i], 0, solve_task, &v, NULL);
+    }
+    return st;
 }
 
 posenc_status pe_ldl_solve(pe_ldl *f, const double *x, double *y, pe_pace *pace)
 {
-    posenc_status st = PE_OK;
-    if (f->blocks.count) {
-        double *from[PE_WIDTH], *to[PE_WIDTH];
-        for (int64_t c = 0; c < PE_WIDTH; c++) {
-            from[c] = (double *)x + c;
-            to[c] = y + c;
-        }
-        return solve_blocks(f, PE_WIDTH, PE_WIDTH, from, to, pace);
+    double *from[PE_WIDTH], *to[PE_WIDTH];
+    for (int64_t c = 0; c < PE_WIDTH; c++) {
+        from[c] = (double *)x + c;
+        to[c] = y + c;
     }
-    for (int64_t k = 0; k < f->rows && !st; k++) {
-        memcpy(f->scratch + k * PE_WIDTH, x + (int64_t)f->order[k] * PE_WIDTH, PE_WIDTH * sizeof(double));
-        st = pe_pace_add(pace, 16);
-    }
-    if (!st)
-        st = substitute(f, PE_WIDTH, f->scratch, pace);
-    for (int64_t k = 0; k < f->rows && !st; k++) {
-        memcpy(y + (int64_t)f->order[k] * PE_WIDTH, f->scratch + k * PE_WIDTH, PE_WIDTH * sizeof(double));
-        st = pe_pace_add(pace, 16);
-    }
-    if (f->rows < f->n)
-        memset(y + (int64_t)f->order[f->rows] * PE_WIDTH, 0, PE_WIDTH * sizeof(double));
-    return st;
+    const pe_sides sides = { .width = PE_WIDTH, .stride = PE_WIDTH, .x = from, .y = to };
+    return solve(f, &sides, pace);
 }
 
 posenc_status pe_ldl_solve_columns(pe_ldl *f, int64_t width, double *const *x, double *const *y, pe_pace *pace)
 {
     posenc_status st = PE_OK;
-    for (int64_t at = 0, many; at < width && !st; at += many) {
+    for (int64_t at = 0; at < width && !st;) {
         const int64_t left = width - at;
-        many = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
-        if (f->blocks.count) {
-            st = solve_blocks(f, many, 1, x + at, y + at, pace);
-            continue;
-        }
-        if (many == 1 && f->settled) {
-            if ((st = pe_pace_copy(pace, y[at], x[at], (size_t)f->rows * sizeof **y)))
-                return st;
-            if (f->rows < f->n)
-                y[at][f->rows] = 0;
-            st = substitute(f, 1, y[at], pace);
-            continue;
-        }
-        for (int64_t k = 0; k < f->rows && !st; k++) {
-            for (int64_t c = 0; c < many; c++)
-                f->scratch[k * many + c] = x[at + c][f->order[k]];
-            st = pe_pace_add(pace, 4 + 2 * many);
-        }
-        if (!st)
-            st = substitute(f, many, f->scratch, pace);
-        for (int64_t k = 0; k < f->rows && !st; k++) {
-            for (int64_t c = 0; c < many; c++)
-                y[at + c][f->order[k]] = f->scratch[k * many + c];
-            st = pe_pace_add(pace, 4 + 2 * many);
-        }
-        for (int64_t c = 0; c < many && f->rows < f->n; c++)
-            y[at + c][f->order[f->rows]] = 0;
+        const pe_sides sides = { .width = left >= 8   ? 8
+                                          : left >= 4 ? 4
+                                          : left >= 2 ? 2
+                                                      : 1,
+                                 .stride = 1,
+                                 .x = x + at,
+                                 .y = y + at };
+        st = solve(f, &sides, pace);
+        at += sides.width;
     }
     return st;
 }
@@ -350,6 +515,7 @@ posenc_status pe_ldl_count_below(pe_ldl *f, double sigma, int64_t *count, pe_pac
         f->end = end;
         st = factor(f, f->n, sigma, 0, entry, pivot, pace, err);
         f->end = held;
+        st = st ? st : name_cells(f, pace, err);
     }
     if (st)
         goto done;
@@ -380,6 +546,8 @@ void pe_ldl_fini(pe_ldl *f)
     free(f->entry);
     free(f->pivot);
     free(f->scratch);
+    free(f->run);
+    pe_cut_fini(&f->cut);
     pe_supernodes_fini(&f->blocks);
     *f = (pe_ldl){ 0 };
 }

@@ -19,10 +19,13 @@ typedef struct pe_ldl {
     int32_t *parent;          /* (n) elimination tree, -1 at roots */
     int64_t *ptr;             /* (n + 1) columns of L; room for all n rows */
     int64_t *end;             /* (n) of the entries present in each column */
-    int32_t *row;             /* (ptr[n]) ascending within a column */
+    int32_t *row;             /* (ptr[n]) ascending within a column; from n on: a cell of the column's part */
+    pe_cut cut;               /* of the columns */
+    int32_t *run;             /* columns begin, end - 1: of each part begin .. end - 1 */
+    int64_t cells;            /* rows of scratch behind n: of parts */
     size_t held;              /* elements of entry */
     double *entry, *pivot;    /* (ptr[n]), (n) */
-    double *scratch;          /* (n, 8) */
+    double *scratch;          /* (n + cells, 8), or what blocks ask for */
     pe_supernodes blocks;     /* count 0: by columns; else entry holds panels, and row, end are NULL */
     double entries, products; /* estimates by the ordering: of L; multiply-subtract pairs to factor */
 } pe_ldl;

@@ -15,12 +15,10 @@ void pe_supernodes_fini(pe_supernodes *s)
     free(s->below);
     free(s->row);
     free(s->panel);
-    free(s->part);
-    free(s->owner);
+    pe_cut_fini(&s->cut);
     free(s->block);
     free(s->member);
     free(s->spot);
-    free(s->up);
     *s = (pe_supernodes){ 0 };
 }
 
@@ -108,80 +106,101 @@ static posenc_status rows_below(pe_supernodes *s, const pe_component *c, const i
 
 /* ---- parts --------------------------------------------------------------------------------------------------- */
 
-/* What substitution does with a supernode, in entries: short loops cost as much as some entries. */
-static int64_t work(const pe_supernodes *s, int64_t j)
-{
-    const int64_t width = s->first[j + 1] - s->first[j];
-    return width * (width + s->below[j + 1] - s->below[j]) + 32;
-}
-
 /* The tier that j is the root of a part of; PE_TIERS: none. Parts are far smaller than the whole, and not too small. */
-static int root_of(const pe_supernodes *s, const int64_t *sum, int64_t all, int64_t j)
+static int root_of(const int32_t *parent, const int64_t *sum, int64_t all, int64_t j)
 {
     enum { LEAST = 1 << 15 };
     int tier = 0;
     for (; tier < PE_TIERS; tier++) {
         const int64_t most = all >> (2 * (PE_TIERS - tier));
-        if (most >= LEAST && s->parent[j] >= 0 && sum[j] <= most && sum[j] >= most / 8 && sum[s->parent[j]] > most)
+        if (most >= LEAST && parent[j] >= 0 && sum[j] <= most && sum[j] >= most / 8 && sum[parent[j]] > most)
             break;
     }
     return tier;
 }
 
-/* Into owner, tier, and of each part root and kids. */
-static posenc_status cut(pe_supernodes *s, pe_pace *pace, posenc_error *err)
+posenc_status pe_cut_init(pe_cut *c, int64_t count, const int32_t *parent, const int64_t *work, pe_pace *pace,
+                          posenc_error *err)
 {
     posenc_status st = PE_OK;
-    int64_t *sum = calloc((size_t)s->count, sizeof *sum), all = 0, made[PE_TIERS + 1] = { 0 };
-    if (!sum)
-        return pe_no_memory("memory", err);
-    for (int64_t j = 0; j < s->count && !st; j++) {
-        sum[j] += work(s, j);
-        if (s->parent[j] >= 0)
-            sum[s->parent[j]] += sum[j];
-        all += work(s, j);
-        st = pe_pace_add(pace, 8);
+    int64_t *sum = calloc((size_t)count, sizeof *sum), all = 0, made[PE_TIERS + 1] = { 0 };
+    int32_t *low = malloc((size_t)count * sizeof *low);
+    c->owner = malloc((size_t)count * sizeof *c->owner);
+    if (!sum || !low || !c->owner) {
+        st = pe_no_memory("memory", err);
+        goto done;
     }
-    for (int64_t j = 0; j < s->count && !st; j++) {
-        made[root_of(s, sum, all, j)]++;
+    for (int64_t j = 0; j < count; j++)
+        low[j] = (int32_t)j;
+    for (int64_t j = 0; j < count && !st; j++) {
+        sum[j] += work[j];
+        all += work[j];
+        if (parent[j] >= 0) {
+            sum[parent[j]] += sum[j];
+            low[parent[j]] = low[j] < low[parent[j]] ? low[j] : low[parent[j]];
+        }
+        st = pe_pace_add(pace, 10);
+    }
+    for (int64_t j = 0; j < count && !st; j++) {
+        made[root_of(parent, sum, all, j)]++;
         st = pe_pace_add(pace, 8);
     }
     made[PE_TIERS] = 1;
     for (int i = 0; i <= PE_TIERS; i++)
-        s->tier[i + 1] = s->tier[i] + made[i];
-    const int64_t last = s->tier[PE_TIERS];
-    if (!st && !(s->part = calloc((size_t)last + 1, sizeof *s->part)))
+        c->tier[i + 1] = c->tier[i] + made[i];
+    const int64_t last = c->tier[PE_TIERS];
+    if (!st && !(c->part = calloc((size_t)last + 1, sizeof *c->part)))
         st = pe_no_memory("memory", err);
     for (int64_t p = 0; p <= last && !st; p++)
-        s->part[p].kid = s->part[p].next_kid = -1;
-    for (int64_t j = s->count - 1; j >= 0 && !st; j--) { /* from the last one, so that lists of kids ascend */
-        const int tier = root_of(s, sum, all, j);
-        const int32_t above = s->parent[j] >= 0 ? s->owner[s->parent[j]] : (int32_t)last;
-        s->owner[j] = above;
+        c->part[p].kid = c->part[p].next_kid = -1;
+    for (int64_t j = count - 1; j >= 0 && !st; j--) { /* from the last one, so that lists of kids ascend */
+        const int tier = root_of(parent, sum, all, j);
+        const int32_t above = parent[j] >= 0 ? c->owner[parent[j]] : (int32_t)last;
+        c->owner[j] = above;
         st = pe_pace_add(pace, 8);
         if (tier == PE_TIERS)
             continue;
-        const int32_t p = (int32_t)(s->tier[tier] + --made[tier]);
-        s->owner[j] = p;
-        s->part[p].root = j;
-        s->part[p].next_kid = s->part[above].kid;
-        s->part[above].kid = p;
+        const int32_t p = (int32_t)(c->tier[tier] + --made[tier]);
+        c->owner[j] = p;
+        c->part[p].low = low[j];
+        c->part[p].root = j;
+        c->part[p].next_kid = c->part[above].kid;
+        c->part[above].kid = p;
     }
+    if (!st)
+        c->part[last].root = count - 1;
+done:
     free(sum);
+    free(low);
     return st;
+}
+
+posenc_status pe_too_many_rows(int64_t rows, posenc_error *err)
+{
+    return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph", posenc_text("%lld rows of right sides", (long long)rows).s,
+                       "at most %lld, or solver=chebyshev", (long long)INT32_MAX);
+}
+
+void pe_cut_fini(pe_cut *c)
+{
+    free(c->part);
+    free(c->owner);
+    free(c->up);
+    *c = (pe_cut){ 0 };
 }
 
 /* Panels one after another. Products read up to fifteen numbers behind a panel, and use them for nothing: where another
  * thread may be at work there, they have a place of their own. */
 static void place_panels(pe_supernodes *s)
 {
-    const int32_t last = (int32_t)s->tier[PE_TIERS];
+    const int32_t last = (int32_t)s->cut.tier[PE_TIERS];
     int64_t entries = 0;
     for (int64_t j = 0; j < s->count; j++) {
         const int64_t width = s->first[j + 1] - s->first[j];
-        const bool border = j + 1 < s->count && s->owner[j] != s->owner[j + 1];
+        const bool border = j + 1 < s->count && s->cut.owner[j] != s->cut.owner[j + 1];
         s->panel[j] = entries;
-        entries += width * (width + s->below[j + 1] - s->below[j]) + (border || (last > 0 && s->owner[j] == last) ? 16 : 0);
+        entries += width * (width + s->below[j + 1] - s->below[j]) +
+                   (border || (last > 0 && s->cut.owner[j] == last) ? 16 : 0);
     }
     s->panel[s->count] = entries;
 }
@@ -189,19 +208,19 @@ static void place_panels(pe_supernodes *s)
 /* Blocks and members, by parts; own, out and at of the parts. */
 static posenc_status gather_blocks(pe_supernodes *s, pe_pace *pace)
 {
-    const int64_t parts = s->tier[PE_TIERS + 1];
+    const int64_t parts = s->cut.tier[PE_TIERS + 1];
     posenc_status st = PE_OK;
     for (int64_t j = 0; j < s->count; j++)
-        s->part[s->owner[j]].end++;
+        s->cut.part[s->cut.owner[j]].end++;
     for (int64_t p = 0, total = 0; p < parts; p++) {
-        pe_subtree *part = &s->part[p];
+        pe_subtree *part = &s->cut.part[p];
         total += part->end;
         part->begin = part->end = total - part->end;
         if (p + 1 < parts)
             part->out = s->below[part->root + 1] - s->below[part->root];
     }
     for (int64_t j = 0; j < s->count && !st; j++) {
-        pe_subtree *part = &s->part[s->owner[j]];
+        pe_subtree *part = &s->cut.part[s->cut.owner[j]];
         const int64_t width = s->first[j + 1] - s->first[j], rows = s->below[j + 1] - s->below[j];
         s->member[part->end] = (int32_t)j;
         s->block[part->end++] = (pe_block){ .panel = s->panel[j],
@@ -215,7 +234,7 @@ static posenc_status gather_blocks(pe_supernodes *s, pe_pace *pace)
         st = pe_pace_add(pace, 20);
     }
     for (int64_t p = 0, to = 0; p < parts; p++) {
-        pe_subtree *part = &s->part[p];
+        pe_subtree *part = &s->cut.part[p];
         part->to = to;
         part->at = s->rows;
         to += part->out;
@@ -227,10 +246,10 @@ static posenc_status gather_blocks(pe_supernodes *s, pe_pace *pace)
 /* Where the rows below supernodes and parts stand. `place` (n): scratch. */
 static posenc_status set_spots(pe_supernodes *s, int32_t *place, pe_pace *pace)
 {
-    const int64_t parts = s->tier[PE_TIERS + 1];
+    const int64_t parts = s->cut.tier[PE_TIERS + 1];
     posenc_status st = PE_OK;
     for (int64_t p = 0; p < parts && !st; p++) {
-        pe_subtree *part = &s->part[p];
+        pe_subtree *part = &s->cut.part[p];
         for (int64_t b = part->begin; b < part->end; b++) {
             s->block[b].at += (int32_t)part->at;
             for (int32_t i = 0; i < s->block[b].width; i++)
@@ -244,9 +263,9 @@ static posenc_status set_spots(pe_supernodes *s, int32_t *place, pe_pace *pace)
                 s->spot[i] = place[s->row[i]];
             st = pe_pace_add(pace, 8 + 3 * (rows + s->block[b].width));
         }
-        for (int32_t kid = part->kid; kid >= 0; kid = s->part[kid].next_kid)
-            for (int64_t i = 0; i < s->part[kid].out; i++)
-                s->up[s->part[kid].to + i] = place[s->row[s->below[s->part[kid].root] + i]];
+        for (int32_t kid = part->kid; kid >= 0; kid = s->cut.part[kid].next_kid)
+            for (int64_t i = 0; i < s->cut.part[kid].out; i++)
+                s->cut.up[s->cut.part[kid].to + i] = place[s->row[s->below[s->cut.part[kid].root] + i]];
     }
     return st;
 }
@@ -255,25 +274,31 @@ static posenc_status divide(pe_supernodes *s, pe_pace *pace, posenc_error *err)
 {
     const size_t count = (size_t)s->count, n = (size_t)s->first[count];
     posenc_status st = PE_OK;
-    s->owner = malloc(count * sizeof *s->owner);
+    int64_t *work = malloc(count * sizeof *work);
     s->block = malloc(count * sizeof *s->block);
     s->member = malloc(count * sizeof *s->member);
     s->spot = malloc(((size_t)s->below[count] + 1) * sizeof *s->spot);
-    if (!s->owner || !s->block || !s->member || !s->spot)
+    if (!work || !s->block || !s->member || !s->spot) {
+        free(work);
         return pe_no_memory("memory", err);
-    if ((st = cut(s, pace, err)))
+    }
+    for (int64_t j = 0; j < s->count; j++) { /* short loops cost as much as some entries */
+        const int64_t width = s->first[j + 1] - s->first[j];
+        work[j] = width * (width + s->below[j + 1] - s->below[j]) + 32;
+    }
+    st = pe_cut_init(&s->cut, s->count, s->parent, work, pace, err);
+    free(work);
+    if (st)
         return st;
     place_panels(s);
     if ((st = gather_blocks(s, pace)))
         return st;
-    const pe_subtree *last = &s->part[s->tier[PE_TIERS]];
+    const pe_subtree *last = &s->cut.part[s->cut.tier[PE_TIERS]];
     if (s->rows > INT32_MAX)
-        return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph",
-                           posenc_text("%lld rows of right sides", (long long)s->rows).s, "at most %lld",
-                           (long long)INT32_MAX);
+        return pe_too_many_rows(s->rows, err);
     int32_t *place = malloc(n * sizeof *place);
-    s->up = malloc(((size_t)last->to + 1) * sizeof *s->up);
-    st = place && s->up ? set_spots(s, place, pace) : pe_no_memory("memory", err);
+    s->cut.up = malloc(((size_t)last->to + 1) * sizeof *s->cut.up);
+    st = place && s->cut.up ? set_spots(s, place, pace) : pe_no_memory("memory", err);
     free(place);
     return st;
 }
@@ -492,7 +517,7 @@ static void enlist(factoring *f, int64_t part, int32_t k)
     if (f->reached[k] == s->below[k + 1] - s->below[k])
         return;
     const int32_t other = s->of[s->row[s->below[k] + f->reached[k]]];
-    if (s->owner[other] == part) {
+    if (s->cut.owner[other] == part) {
         f->next[k] = f->head[other];
         f->head[other] = k;
         return;
@@ -687,7 +712,7 @@ static posenc_status factor_supernode(factoring *f, desk *w, int64_t part, int64
     enum { WIDE = 2 * STRIP }; /* there are few of them, and the threads wait for each */
     const pe_supernodes *s = f->s;
     const int64_t width = s->first[j + 1] - s->first[j], height = width + s->below[j + 1] - s->below[j];
-    const bool share = part == s->tier[PE_TIERS] && part > 0 && width >= WIDE;
+    const bool share = part == s->cut.tier[PE_TIERS] && part > 0 && width >= WIDE;
     large l = { .f = f, .w = w, .j = j };
     posenc_status st = assemble(f, w, j);
     if (share && !st)
@@ -721,12 +746,12 @@ static posenc_status factor_supernode(factoring *f, desk *w, int64_t part, int64
 static posenc_status factor_part(factoring *f, int64_t part, pe_pace *pace, posenc_error *err)
 {
     const pe_supernodes *s = f->s;
-    const pe_subtree *p = &s->part[part];
+    const pe_subtree *p = &s->cut.part[part];
     posenc_status st = PE_OK;
     desk *w = desk_new(f, pace);
     if (!w || !w->at || !w->floor)
         st = pe_no_memory("memory", err);
-    for (int32_t kid = p->kid; kid >= 0; kid = s->part[kid].next_kid)
+    for (int32_t kid = p->kid; kid >= 0; kid = s->cut.part[kid].next_kid)
         for (int32_t k = f->out[kid], after; k >= 0; k = after) {
             after = f->next[k];
             enlist(f, part, k);
@@ -748,7 +773,7 @@ posenc_status pe_supernodes_factor(const pe_supernodes *s, const pe_laplacian *l
                                    const int32_t *place, double shift, double least, double *entry, double *pivot,
                                    pe_pace *pace, posenc_error *err)
 {
-    const size_t count = (size_t)s->count, parts = (size_t)s->tier[PE_TIERS + 1];
+    const size_t count = (size_t)s->count, parts = (size_t)s->cut.tier[PE_TIERS + 1];
     posenc_status st = PE_OK;
     factoring f = { .s = s,
                     .lap = lap,
@@ -776,13 +801,13 @@ posenc_status pe_supernodes_factor(const pe_supernodes *s, const pe_laplacian *l
         f.out[p] = f.in[p] = -1;
     memset(entry + s->panel[s->count], 0, 16 * sizeof *entry); /* read behind the last panel, and used by nobody */
     for (int i = 0; i < PE_TIERS && !st; i++) {
-        f.tier = s->tier[i];
-        st = pe_parallel(f.ctx, s->tier[i + 1] - s->tier[i],
+        f.tier = s->cut.tier[i];
+        st = pe_parallel(f.ctx, s->cut.tier[i + 1] - s->cut.tier[i],
                          sizeof(desk) + (uint64_t)lap->c->n * sizeof(int32_t) + (uint64_t)f.widest * sizeof(double),
                          factor_task, &f, err);
     }
     if (!st)
-        st = factor_part(&f, s->tier[PE_TIERS], pace, err);
+        st = factor_part(&f, s->cut.tier[PE_TIERS], pace, err);
 done:
     free(f.head);
     free(f.next);
@@ -1089,29 +1114,54 @@ SUBSTITUTE(2, pair)
 SUBSTITUTE(4, four)
 SUBSTITUTE(8, pe_lanes)
 
-/* Columns begin .. end - 1 of the factor between the caller's vectors and the rows from `at` on. */
+void pe_sides_load(const pe_sides *s, const int32_t *order, int64_t rows, int64_t begin, int64_t end, double *to)
+{
+    const int64_t width = s->width, stop = end < rows ? end : rows;
+    const double *x = s->x[0], *y = s->x[width - 1];
+    if (begin < stop && width == 1 && s->stride == 1 && !order)
+        memcpy(to, x + begin, (size_t)(stop - begin) * sizeof *to);
+    else if (width == 2 && s->stride == 1 && !order)
+        for (int64_t k = begin; k < stop; k++) {
+            to[2 * (k - begin)] = x[k];
+            to[2 * (k - begin) + 1] = y[k];
+        }
+    else
+        for (int64_t k = begin; k < stop; k++) {
+            const int64_t from = (order ? order[k] : k) * s->stride;
+            for (int64_t c = 0; c < width; c++)
+                to[(k - begin) * width + c] = s->x[c][from];
+        }
+    for (int64_t i = ((stop > begin ? stop : begin) - begin) * width; i < (end - begin) * width; i++)
+        to[i] = 0;
+}
+
+void pe_sides_store(const pe_sides *s, const int32_t *order, int64_t begin, int64_t end, const double *from)
+{
+    const int64_t width = s->width;
+    double *x = s->y[0], *y = s->y[width - 1];
+    if (width == 1 && s->stride == 1 && !order)
+        memcpy(x + begin, from, (size_t)(end - begin) * sizeof *from);
+    else if (width == 2 && s->stride == 1 && !order)
+        for (int64_t k = begin; k < end; k++) {
+            x[k] = from[2 * (k - begin)];
+            y[k] = from[2 * (k - begin) + 1];
+        }
+    else
+        for (int64_t k = begin; k < end; k++) {
+            const int64_t to = (order ? order[k] : k) * s->stride;
+            for (int64_t c = 0; c < width; c++)
+                s->y[c][to] = from[(k - begin) * width + c];
+        }
+}
+
 static void load(const solving *v, int64_t begin, int64_t end, int64_t at)
 {
-    const pe_sides *sides = v->sides;
-    const int64_t width = sides->width;
-    double *to = v->all + at * width;
-    for (int64_t k = begin; k < end; k++, to += width) {
-        const int64_t from = (v->order ? v->order[k] : k) * sides->stride;
-        for (int64_t c = 0; c < width; c++)
-            to[c] = k < v->rows ? sides->x[c][from] : 0;
-    }
+    pe_sides_load(v->sides, v->order, v->rows, begin, end, v->all + at * v->sides->width);
 }
 
 static void store(const solving *v, int64_t begin, int64_t end, int64_t at)
 {
-    const pe_sides *sides = v->sides;
-    const int64_t width = sides->width;
-    const double *from = v->all + at * width;
-    for (int64_t k = begin; k < end; k++, from += width) {
-        const int64_t to = (v->order ? v->order[k] : k) * sides->stride;
-        for (int64_t c = 0; c < width; c++)
-            sides->y[c][to] = from[c];
-    }
+    pe_sides_store(v->sides, v->order, begin, end, v->all + at * v->sides->width);
 }
 
 /* Of a part's own columns, which are a few runs. */
@@ -1135,7 +1185,7 @@ static posenc_status solve_part(const solving *v, int64_t part, pe_pace *pace)
     static kernel *const backward[] = { backward_1, backward_2, backward_4, backward_8 };
     enum { STEP = 1 << 16 }; /* entries between two looks at the pace */
     const pe_supernodes *s = v->s;
-    const pe_subtree *p = &s->part[part];
+    const pe_subtree *p = &s->cut.part[part];
     const int64_t width = v->sides->width, n = s->first[s->count];
     const int which = width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : 3;
     double *out = v->all + (p->at + p->own) * width, *t = out + p->out * width;
@@ -1143,15 +1193,15 @@ static posenc_status solve_part(const solving *v, int64_t part, pe_pace *pace)
     if (v->down) {
         each_run(v, p, load);
         memset(out, 0, (size_t)(p->out * width) * sizeof *out);
-        for (int32_t kid = p->kid; kid >= 0; kid = s->part[kid].next_kid) {
-            const double *from = v->all + (s->part[kid].at + s->part[kid].own) * width;
-            for (int64_t i = 0; i < s->part[kid].out; i++)
+        for (int32_t kid = p->kid; kid >= 0; kid = s->cut.part[kid].next_kid) {
+            const double *from = v->all + (s->cut.part[kid].at + s->cut.part[kid].own) * width;
+            for (int64_t i = 0; i < s->cut.part[kid].out; i++)
                 for (int64_t c = 0; c < width; c++)
-                    v->all[s->up[s->part[kid].to + i] * width + c] += from[i * width + c];
+                    v->all[s->cut.up[s->cut.part[kid].to + i] * width + c] += from[i * width + c];
         }
     } else {
         for (int64_t i = 0; i < p->out; i++)
-            memcpy(out + i * width, v->all + s->up[p->to + i] * width, (size_t)width * sizeof *out);
+            memcpy(out + i * width, v->all + s->cut.up[p->to + i] * width, (size_t)width * sizeof *out);
     }
     st = pe_pace_add(pace, (p->own + p->out) * (width + 2));
     for (int64_t done = 0, many, all = p->end - p->begin; done < all && !st; done += many) {
@@ -1166,7 +1216,7 @@ static posenc_status solve_part(const solving *v, int64_t part, pe_pace *pace)
     }
     if (!v->down)
         each_run(v, p, store);
-    else if (part == s->tier[PE_TIERS]) /* what was left out stays 0; it is the end of the last block */
+    else if (part == s->cut.tier[PE_TIERS]) /* what was left out stays 0; it is the end of the last block */
         memset(v->all + (p->at + p->own - (n - v->rows)) * width, 0, (size_t)((n - v->rows) * width) * sizeof *out);
     return st;
 }
@@ -1193,16 +1243,16 @@ posenc_status pe_supernodes_solve(const pe_supernodes *s, const double *entry, c
                   .down = true };
     posenc_status st = PE_OK;
     for (int i = 0; i < PE_TIERS && !st; i++) {
-        v.tier = s->tier[i];
-        st = pe_parallel(v.ctx, s->tier[i + 1] - s->tier[i], 0, solve_task, &v, NULL);
+        v.tier = s->cut.tier[i];
+        st = pe_parallel(v.ctx, s->cut.tier[i + 1] - s->cut.tier[i], 0, solve_task, &v, NULL);
     }
-    if (!st && !(st = solve_part(&v, s->tier[PE_TIERS], pace))) {
+    if (!st && !(st = solve_part(&v, s->cut.tier[PE_TIERS], pace))) {
         v.down = false;
-        st = solve_part(&v, s->tier[PE_TIERS], pace);
+        st = solve_part(&v, s->cut.tier[PE_TIERS], pace);
     }
     for (int i = PE_TIERS - 1; i >= 0 && !st; i--) {
-        v.tier = s->tier[i];
-        st = pe_parallel(v.ctx, s->tier[i + 1] - s->tier[i], 0, solve_task, &v, NULL);
+        v.tier = s->cut.tier[i];
+        st = pe_parallel(v.ctx, s->cut.tier[i + 1] - s->cut.tier[i], 0, solve_task, &v, NULL);
     }
     return st;
 }

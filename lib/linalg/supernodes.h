@@ -15,15 +15,32 @@
 
 enum { PE_TIERS = 3 };
 
-/* In the right sides of a substitution the rows of a part lie together: its own columns, then the rows below its root. */
+/* In the right sides of a substitution a subtree has, beside its own columns, cells of its own for the rows below its root.
+ */
 typedef struct pe_subtree {
-    int64_t begin, end;    /* of block: its supernodes, ascending */
-    int64_t root;          /* its last supernode */
-    int64_t at, own, out;  /* where its rows start; own columns; rows below */
-    int64_t buffer;        /* rows of scratch for a panel */
-    int64_t to;            /* where the places of `out` in the rows of the part above start in up */
-    int32_t kid, next_kid; /* the parts right below this one, as a list; -1: end */
+    int64_t low, root;     /* its first and last column or supernode: what lies between is in it, or in its kids */
+    int64_t begin, end;    /* supernodes: of block, ascending */
+    int64_t at, own;       /* supernodes: row of the right sides where it starts; own columns */
+    int64_t out;           /* rows below */
+    int64_t buffer;        /* supernodes: rows of scratch for a panel */
+    int64_t to;            /* where the places of `out` in the rows of the subtree above start in up */
+    int32_t kid, next_kid; /* the subtrees right below this one, as a list; -1: end */
 } pe_subtree;
+
+typedef struct pe_cut {
+    int64_t tier[PE_TIERS + 2]; /* parts tier[i] .. tier[i + 1] - 1 lie within later ones; the last one is alone */
+    pe_subtree *part;
+    int32_t *owner; /* the part of a column or supernode */
+    int32_t *up;
+} pe_cut;
+
+/* Fills in tier, owner, and of each part low, root and kids. parent, work (count): of a postorder; work in about the time
+ * of reading an entry. */
+posenc_status pe_cut_init(pe_cut *c, int64_t count, const int32_t *parent, const int64_t *work, pe_pace *pace,
+                          posenc_error *err);
+void pe_cut_fini(pe_cut *c);
+/* LIMIT: that many rows of right sides are no int32_t. */
+posenc_status pe_too_many_rows(int64_t rows, posenc_error *err);
 
 typedef struct pe_block { /* a supernode as a substitution sees it */
     int64_t panel, spot;
@@ -32,20 +49,17 @@ typedef struct pe_block { /* a supernode as a substitution sees it */
 
 typedef struct pe_supernodes {
     int64_t count;
-    int64_t *first;             /* (count + 1) first column */
-    int32_t *parent;            /* (count) -1 at roots */
-    int32_t *of;                /* (n) the supernode of a column */
-    int64_t *below;             /* (count + 1) where a supernode's rows below start in row */
-    int32_t *row;               /* (below[count]) */
-    int64_t *panel;             /* (count + 1) where a supernode's panel starts in entries */
-    int64_t tier[PE_TIERS + 2]; /* parts tier[i] .. tier[i + 1] - 1 lie within later ones; the last one is alone */
-    pe_subtree *part;
-    int32_t *owner;  /* (count) the part of a supernode */
+    int64_t *first;  /* (count + 1) first column */
+    int32_t *parent; /* (count) -1 at roots */
+    int32_t *of;     /* (n) the supernode of a column */
+    int64_t *below;  /* (count + 1) where a supernode's rows below start in row */
+    int32_t *row;    /* (below[count]) */
+    int64_t *panel;  /* (count + 1) where a supernode's panel starts in entries */
+    pe_cut cut;
     pe_block *block; /* (count) by parts */
     int32_t *member; /* (count) the supernode of a block */
     int32_t *spot;   /* (below[count]) row as a row of the right sides */
-    int32_t *up;
-    int64_t rows; /* of the right sides, and of scratch for panels */
+    int64_t rows;    /* of the right sides, and of scratch for panels */
 } pe_supernodes;
 
 /* Bytes that the panels would take, and the structure. `parent` and `size` (n): elimination tree and entries below the
@@ -67,6 +81,11 @@ typedef struct pe_sides {
     int64_t stride;
     double *const *x, *const *y;
 } pe_sides;
+
+/* Columns begin .. end - 1 of the factor, rows order[k] of x and y (NULL: k), to and from rows (width) of scratch; from
+ * `rows` on they are read as 0. */
+void pe_sides_load(const pe_sides *s, const int32_t *order, int64_t rows, int64_t begin, int64_t end, double *to);
+void pe_sides_store(const pe_sides *s, const int32_t *order, int64_t begin, int64_t end, const double *from);
 
 /* Row order[k] of y = the solution of L D L^T y = x in rows k < rows, others 0.
  *   scratch   (s->rows, width) aligned to 64 */
