@@ -59,21 +59,119 @@ posenc_status pe_ldl_settle(pe_ldl *f, int32_t **order, pe_pace *pace, posenc_er
     return st;
 }
 
-/* Elimination tree and column counts by walking each row's subtree: time is that of writing the factor's pattern.
- * Source: Davis, "Direct Methods for Sparse Linear Systems", chapter 4. */
-static posenc_status analyze(pe_ldl *f, pe_pace *pace, posenc_error *err)
+/* The elimination tree: parent of each row, -1 at roots. `up` (n): scratch.
+ * Source: Liu 1990, "The role of elimination trees in sparse factorization". */
+static posenc_status plant(pe_ldl *f, int32_t *up, pe_pace *pace)
 {
     const pe_component *c = f->lap->c;
     posenc_status st = PE_OK;
-    size_t n = (size_t)f->n;
-    int32_t *mark = malloc(n * sizeof(int32_t));
-    f->parent = malloc(n * sizeof(int32_t));
-    f->ptr = calloc(n + 1, sizeof(int64_t));
-    f->end = malloc(n * sizeof(int64_t));
-    if (!mark || !f->parent || !f->ptr || !f->end) {
-        st = pe_no_memory("memory", err);
-        goto done;
+    for (int64_t k = 0; k < f->n && !st; k++) {
+        const int64_t v = f->order[k];
+        int64_t steps = 4;
+        f->parent[k] = up[k] = -1;
+        for (int64_t r = c->ptr[v]; r < c->ptr[v + 1]; r++, steps++)
+            for (int64_t i = f->place[c->col[r]], next; i >= 0 && i < k; i = next, steps++) {
+                next = up[i];
+                up[i] = (int32_t)k;
+                if (next < 0)
+                    f->parent[i] = (int32_t)k;
+            }
+        st = pe_pace_add(pace, 3 * steps);
     }
+    return st;
+}
+
+/* post (n): the rows, kids before parents and the rows of each subtree together. head, next (n): scratch. */
+static posenc_status walk(const pe_ldl *f, int32_t *post, int32_t *head, int32_t *next, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    for (int64_t k = 0; k < f->n; k++)
+        head[k] = -1;
+    for (int64_t k = f->n - 1; k >= 0; k--)
+        if (f->parent[k] >= 0) {
+            next[k] = head[f->parent[k]];
+            head[f->parent[k]] = (int32_t)k;
+        }
+    int64_t made = 0;
+    for (int64_t root = 0; root < f->n && !st; root++) {
+        if (f->parent[root] >= 0)
+            continue;
+        for (int32_t k = (int32_t)root; k >= 0 && !st;) {
+            const int32_t kid = head[k];
+            if (kid >= 0) { /* down */
+                head[k] = next[kid];
+                k = kid;
+                continue;
+            }
+            post[made++] = k;
+            k = f->parent[k];
+            st = pe_pace_add(pace, 12);
+        }
+    }
+    return st;
+}
+
+/* ptr[k + 1] = entries below the diagonal in column k. A row's subtree is counted by its leaves and the places where the
+ * paths from two of them meet; so time is that of reading the matrix.
+ * Source: Gilbert, Ng, Peyton 1994, "An efficient algorithm to compute row and column counts for sparse Cholesky". */
+static posenc_status count_columns(pe_ldl *f, const int32_t *post, int32_t *up, int32_t *first, int32_t *most, int32_t *leaf,
+                                   pe_pace *pace)
+{
+    const pe_component *c = f->lap->c;
+    int64_t *count = f->ptr + 1;
+    posenc_status st = PE_OK;
+    for (int64_t k = 0; k < f->n; k++) {
+        first[k] = most[k] = leaf[k] = -1;
+        up[k] = (int32_t)k;
+    }
+    for (int64_t q = 0; q < f->n && !st; q++) {
+        count[post[q]] = first[post[q]] < 0; /* of the diagonal too */
+        for (int32_t k = post[q]; k >= 0 && first[k] < 0; k = f->parent[k])
+            first[k] = (int32_t)q;
+        st = pe_pace_add(pace, 8);
+    }
+    for (int64_t q = 0; q < f->n && !st; q++) {
+        const int32_t k = post[q], v = f->order[k];
+        int64_t steps = 8;
+        if (f->parent[k] >= 0)
+            count[f->parent[k]]--;
+        for (int64_t r = c->ptr[v]; r < c->ptr[v + 1]; r++, steps += 2) {
+            const int32_t i = f->place[c->col[r]], before = leaf[i];
+            if (i <= k || first[k] <= most[i])
+                continue;
+            most[i] = first[k];
+            leaf[i] = k;
+            count[k]++;
+            if (before < 0)
+                continue;
+            int32_t meet = before;
+            while (up[meet] != meet)
+                meet = up[meet];
+            for (int32_t j = before, next; j != meet; j = next, steps += 2) {
+                next = up[j];
+                up[j] = meet;
+            }
+            count[meet]--;
+        }
+        if (f->parent[k] >= 0)
+            up[k] = f->parent[k];
+        st = pe_pace_add(pace, 3 * steps);
+    }
+    for (int64_t k = 0; k < f->n && !st; k++) {
+        if (f->parent[k] >= 0)
+            count[f->parent[k]] += count[k];
+        count[k]--;
+        st = pe_pace_add(pace, 4);
+    }
+    return st;
+}
+
+/* Tree and counts by walking each row's subtree: time is that of writing the factor's pattern, less where it is small.
+ * Source: Davis, "Direct Methods for Sparse Linear Systems", chapter 4. */
+static posenc_status walk_rows(pe_ldl *f, int32_t *mark, pe_pace *pace)
+{
+    const pe_component *c = f->lap->c;
+    posenc_status st = PE_OK;
     for (int64_t k = 0; k < f->n && !st; k++) {
         int64_t v = f->order[k];
         f->parent[k] = -1;
@@ -89,12 +187,31 @@ static posenc_status analyze(pe_ldl *f, pe_pace *pace, posenc_error *err)
             st = pe_pace_add(pace, 8 * steps);
         }
     }
+    return st;
+}
+
+/* Into parent and ptr. */
+static posenc_status analyze(pe_ldl *f, pe_pace *pace, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    const size_t n = (size_t)f->n;
+    int32_t *scratch = malloc(n * 5 * sizeof *scratch);
+    f->parent = malloc(n * sizeof(int32_t));
+    f->ptr = calloc(n + 1, sizeof(int64_t));
+    if (!scratch || !f->parent || !f->ptr) {
+        st = pe_no_memory("memory", err);
+        goto done;
+    }
+    if (f->entries < 5 * (double)(f->n + f->lap->c->ptr[f->n])) /* about as fast then */
+        st = walk_rows(f, scratch, pace);
+    else if (!(st = plant(f, scratch, pace)) && !(st = walk(f, scratch, scratch + n, scratch + 2 * n, pace)))
+        st = count_columns(f, scratch, scratch + n, scratch + 2 * n, scratch + 3 * n, scratch + 4 * n, pace);
     for (int64_t k = 0; k < f->n && !st; k++) {
         f->ptr[k + 1] += f->ptr[k];
         st = pe_pace_add(pace, 2);
     }
 done:
-    free(mark);
+    free(scratch);
     return st;
 }
 
@@ -307,8 +424,11 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
     posenc_status st = analyze(f, pace, err);
     if (st)
         return st;
+    const bool by_blocks = pe_ldl_fills_up(f);
     size_t entries = (size_t)f->ptr[f->n] + 1;
-    if (pe_ldl_fills_up(f)) {
+    if (!(f->end = malloc((size_t)f->n * sizeof *f->end)))
+        return pe_no_memory("memory", err);
+    if (by_blocks) {
         for (int64_t k = 0; k < f->n; k++)
             f->end[k] = f->ptr[k + 1] - f->ptr[k];
         if ((st = pe_supernodes_init(&f->blocks, f->lap->c, f->order, f->place, f->parent, f->end, pace, err)))
@@ -317,12 +437,11 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
         free(f->ptr);
         free(f->end);
         f->ptr = f->end = NULL;
-    } else {
-        f->row = malloc(entries * sizeof(int32_t));
-        if ((st = divide(f, pace, err)))
-            return st;
+    } else if ((st = divide(f, pace, err))) {
+        return st;
     }
-    const uint64_t limit = pace->ctx ? pace->ctx->memory_limit : 0, need = 8 * (uint64_t)entries;
+    const uint64_t limit = pace->ctx ? pace->ctx->memory_limit : 0;
+    const uint64_t need = (sizeof(double) + (by_blocks ? 0 : sizeof(int32_t))) * (uint64_t)entries;
     if (limit && need > limit)
         return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph",
                            posenc_text("%llu bytes of factor", (unsigned long long)need).s,
@@ -330,9 +449,10 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
     f->held = entries;
     f->entry = pe_result_memory(entries * sizeof(double));
     f->pivot = malloc((size_t)f->n * sizeof(double));
-    if ((!f->row && !f->blocks.count) || !f->entry || !f->pivot)
+    f->row = by_blocks ? NULL : malloc(entries * sizeof(int32_t));
+    if ((!by_blocks && !f->row) || !f->entry || !f->pivot)
         return pe_no_memory("memory", err);
-    if (f->blocks.count)
+    if (by_blocks)
         st = pe_supernodes_factor(&f->blocks, f->lap, f->order, f->place, 0, DBL_EPSILON, f->entry, f->pivot, pace, err);
     else if (!(st = factor(f, f->rows, 0, DBL_EPSILON, f->entry, f->pivot, pace, err)))
         st = name_cells(f, pace, err);
@@ -555,6 +675,6 @@ void pe_ldl_fini(pe_ldl *f)
 uint64_t pe_ldl_bytes(int64_t n, int64_t arcs, double entries)
 {
     double ordering = 8 * (1.7 * (double)arcs + 12 * (double)n);
-    double held = 20 * entries + 140 * (double)n;
+    double held = 20 * entries + 160 * (double)n;
     return (uint64_t)((ordering > held ? ordering : held) + 8 * (double)n);
 }

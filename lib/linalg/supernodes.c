@@ -110,7 +110,7 @@ static posenc_status rows_below(pe_supernodes *s, const pe_component *c, const i
 static int root_of(const int32_t *parent, const int64_t *sum, int64_t all, int64_t j)
 {
     enum { LEAST = 1 << 15 };
-    int tier = 0;
+    int tier = sum[j] < LEAST / 8 ? PE_TIERS : 0;
     for (; tier < PE_TIERS; tier++) {
         const int64_t most = all >> (2 * (PE_TIERS - tier));
         if (most >= LEAST && parent[j] >= 0 && sum[j] <= most && sum[j] >= most / 8 && sum[parent[j]] > most)
@@ -353,12 +353,12 @@ done:
 
 /* ---- numbers ------------------------------------------------------------------------------------------------- */
 
-enum { GROUPS = STRIP / 4, CHUNK = 256, DEEP = 192 }; /* rows that are updated at once; columns that they owe it to */
+enum { CHUNK = 256, DEEP = 192 }; /* rows that are updated at once; columns that they owe it to */
 
 /* What one thread factors with: few enough bytes for the second cache. */
 typedef struct desk {
     double a[16 * DEEP];    /* sixteen rows */
-    double b[DEEP * STRIP]; /* (GROUPS, DEEP, 4) */
+    double b[DEEP * STRIP]; /* (STRIP / 4, DEEP, 4) */
     double product[STRIP][CHUNK + 16];
     int32_t *at;   /* (n) where a row stands in the panel at work */
     double *floor; /* (most width) */
