@@ -416,7 +416,7 @@ done:
 }
 
 /* Dense blocks pay where columns are long: there are that many products for each entry. */
-bool pe_ldl_fills_up(const pe_ldl *f) { return f->products > 24 * f->entries; }
+bool pe_ldl_fills_up(const pe_ldl *f) { return f->products > 12 * f->entries; }
 
 posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, posenc_error *err)
 {

@@ -28,7 +28,7 @@ void pe_supernodes_fini(pe_supernodes *s)
  * zeros. Measured on grids and triangulations. */
 static bool tolerable(int64_t width, double zeros, double all)
 {
-    return zeros <= 8 || zeros < (width <= 4 ? 0.5 : width <= 16 ? 0.3 : width <= 48 ? 0.1 : 0.05) * all;
+    return zeros <= 8 || zeros < (width <= 4 ? 0.5 : width <= 16 ? 0.2 : width <= 48 ? 0.1 : 0.05) * all;
 }
 
 /* Runs of columns, each the parent of the one before, with the same rows; then runs are joined to the one that follows
