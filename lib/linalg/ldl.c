@@ -515,7 +515,7 @@ static posenc_status solve_part(const solving *v, const pe_subtree *part, pe_pac
     typedef void kernel(const pe_ldl *f, double *x, int64_t begin, int64_t end);
     static kernel *const forward[] = { forward_1, forward_2, forward_4, forward_8 };
     static kernel *const backward[] = { backward_1, backward_2, backward_4, backward_8 };
-    enum { STEP = 1 << 15 }; /* entries and rows between two looks at the pace */
+    enum { STEP = 1 << 15, COLUMNS = 1 << 13 }; /* at most, between two looks at the pace: entries and rows; rows */
     const pe_ldl *f = v->f;
     const pe_subtree *kids = f->cut.part;
     const int32_t *order = f->settled ? NULL : f->order;
@@ -542,12 +542,13 @@ static posenc_status solve_part(const solving *v, const pe_subtree *part, pe_pac
         const int64_t run = v->down ? q : part->begin + part->end - 1 - q, begin = f->run[2 * run];
         const int64_t end = f->run[2 * run + 1] < f->rows ? f->run[2 * run + 1] : f->rows;
         for (int64_t done = 0, many; done < end - begin && !st; done += many) {
-            int64_t steps = 0;
-            for (many = 0; done + many < end - begin && steps < STEP; many++) {
-                const int64_t k = v->down ? begin + done + many : end - 1 - done - many;
-                steps += f->ptr[k + 1] - f->ptr[k] + 1;
+            int64_t from, steps;
+            for (many = end - begin - done < COLUMNS ? end - begin - done : COLUMNS;; many /= 2) {
+                from = v->down ? begin + done : end - done - many;
+                steps = f->ptr[from + many] - f->ptr[from] + many;
+                if (steps <= STEP || many == 1)
+                    break;
             }
-            const int64_t from = v->down ? begin + done : end - done - many;
             (v->down ? forward : backward)[which](f, x, from, from + many);
             st = pe_pace_add(pace, 5 * steps);
         }

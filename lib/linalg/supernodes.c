@@ -1183,7 +1183,7 @@ static posenc_status solve_part(const solving *v, int64_t part, pe_pace *pace)
     typedef void kernel(const solving *v, int64_t begin, int64_t end, double *t);
     static kernel *const forward[] = { forward_1, forward_2, forward_4, forward_8 };
     static kernel *const backward[] = { backward_1, backward_2, backward_4, backward_8 };
-    enum { STEP = 1 << 16 }; /* entries between two looks at the pace */
+    enum { STEP = 1 << 16, BLOCKS = 1 << 10 }; /* at most, between two looks at the pace: entries; blocks */
     const pe_supernodes *s = v->s;
     const pe_subtree *p = &s->cut.part[part];
     const int64_t width = v->sides->width, n = s->first[s->count];
@@ -1205,12 +1205,14 @@ static posenc_status solve_part(const solving *v, int64_t part, pe_pace *pace)
     }
     st = pe_pace_add(pace, (p->own + p->out) * (width + 2));
     for (int64_t done = 0, many, all = p->end - p->begin; done < all && !st; done += many) {
-        int64_t steps = 0;
-        for (many = 0; done + many < all && steps < STEP; many++) {
-            const pe_block *b = &s->block[v->down ? p->begin + done + many : p->end - 1 - done - many];
-            steps += (int64_t)b->width * (b->width + b->rows) + 16;
+        int64_t begin, steps;
+        for (many = all - done < BLOCKS ? all - done : BLOCKS;; many /= 2) {
+            begin = v->down ? p->begin + done : p->end - done - many;
+            const pe_block *first = &s->block[begin], *last = first + many - 1;
+            steps = last->panel - first->panel + (int64_t)last->width * (last->width + last->rows) + 16 * many;
+            if (steps <= STEP || many == 1)
+                break;
         }
-        const int64_t begin = v->down ? p->begin + done : p->end - done - many;
         (v->down ? forward : backward)[which](v, begin, begin + many, t);
         st = pe_pace_add(pace, steps * (width + 1) / 2);
     }
