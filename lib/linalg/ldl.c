@@ -676,6 +676,6 @@ void pe_ldl_fini(pe_ldl *f)
 uint64_t pe_ldl_bytes(int64_t n, int64_t arcs, double entries)
 {
     double ordering = 8 * (1.7 * (double)arcs + 12 * (double)n);
-    double held = 20 * entries + 160 * (double)n;
+    double held = 20 * entries + 160 * (double)n + 0x1p18; /* what one thread factors with */
     return (uint64_t)((ordering > held ? ordering : held) + 8 * (double)n);
 }

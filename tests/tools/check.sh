@@ -60,7 +60,7 @@ group_sanitizers()
         step "asan+ubsan: real daemon" env POSENC_BUILD=build/asan tests/tools/sanitized.sh asan $python -m pytest -q -p no:cacheprovider \
             -m "not slow" tests/integration/test_http.py tests/integration/test_grpc.py tests/integration/test_doors.py
     step "build tsan" make -j"$jobs" VARIANT=tsan all unit &&
-        step "tsan: unit tests" tests/tools/sanitized.sh tsan build/tsan/unit batches cache service guard reflect query &&
+        step "tsan: unit tests" tests/tools/sanitized.sh tsan build/tsan/unit batches ldl cache service guard reflect query &&
         step "tsan: real daemon" env POSENC_BUILD=build/tsan tests/tools/sanitized.sh tsan $python -m pytest -q -p no:cacheprovider \
             -m "not slow" tests/integration/test_http.py tests/integration/test_grpc.py tests/integration/test_doors.py
 }

@@ -144,7 +144,7 @@ static void backwards(void *count, int64_t n, void (*task)(void *arg, int64_t i)
 
 enum { GRID, TREE, KINDS };
 
-static problem make(int kind, double shift) { return kind == GRID ? grid(160, 1, shift) : grid(300, 40, shift); }
+static problem make(int kind, double shift) { return kind == GRID ? grid(130, 1, shift) : grid(250, 40, shift); }
 
 START_TEST(threads_do_not_show)
 {
