@@ -4,7 +4,7 @@
  * One vertex, the one of largest degree, is ordered last. Grounded: it is left out, and the factor of the
  * remaining n - 1 rows is positive definite; solving with it and projecting out the kernel is the pseudo-inverse.
  * Nothing is pivoted: the shifted factor is only asked for the signs of its pivots.
- * Owns its arrays; used by one thread at a time (solve has scratch). */
+ * Owns its arrays; called by one thread at a time (solve has scratch), whose context's threads share the work. */
 #ifndef PE_LDL_H
 #define PE_LDL_H
 

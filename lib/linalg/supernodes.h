@@ -15,8 +15,7 @@
 
 enum { PE_TIERS = 3 };
 
-/* In the right sides of a substitution a subtree has, beside its own columns, cells of its own for the rows below its root.
- */
+/* A subtree has rows of its own in the right sides of a substitution: for its columns, and for the rows below its root. */
 typedef struct pe_subtree {
     int64_t low, root;     /* its first and last column or supernode: what lies between is in it, or in its kids */
     int64_t begin, end;    /* supernodes: of block, ascending */
@@ -31,7 +30,7 @@ typedef struct pe_cut {
     int64_t tier[PE_TIERS + 2]; /* parts tier[i] .. tier[i + 1] - 1 lie within later ones; the last one is alone */
     pe_subtree *part;
     int32_t *owner; /* the part of a column or supernode */
-    int32_t *up;
+    int32_t *up;    /* rows of the right sides that parts above have for the rows below roots; its owner fills it in */
 } pe_cut;
 
 /* Fills in tier, owner, and of each part low, root and kids. parent, work (count): of a postorder; work in about the time
