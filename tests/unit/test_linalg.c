@@ -2,7 +2,7 @@
  * POSENC_TEST_SLOW=1 adds the graphs of 20,000 nodes. */
 #include "linalg/ldl.h"
 #include "linalg/linalg.h"
-#include "linalg/minimum_degree.h"
+#include "linalg/minimum_fill.h"
 #include "linalg/relabel.h"
 
 #include <check.h>
@@ -675,7 +675,7 @@ static void check_order(const graph *g, int64_t last, double most)
     int32_t *order = malloc((size_t)g->c.n * sizeof *order);
     double entries, products;
     pe_pace pace = { .left = PE_PACE_STEPS };
-    ck_assert_int_eq(pe_minimum_degree(&g->c, last, order, &entries, &products, &pace, NULL), PE_OK);
+    ck_assert_int_eq(pe_minimum_fill(&g->c, last, order, &entries, &products, &pace, NULL), PE_OK);
     if (last >= 0)
         ck_assert_int_eq(order[g->c.n - 1], last);
     const double fill = fill_of(&g->c, order);
@@ -741,7 +741,7 @@ START_TEST(orders)
     int32_t order[N];
     double entries, products;
     pe_pace pace = { .left = PE_PACE_STEPS };
-    ck_assert_int_eq(pe_minimum_degree(&g.c, -1, order, &entries, &products, &pace, NULL), PE_OK);
+    ck_assert_int_eq(pe_minimum_fill(&g.c, -1, order, &entries, &products, &pace, NULL), PE_OK);
     ck_assert_int_eq(order[N - 1], 0);
     ck_assert_double_ge(entries, fill_of(&g.c, order));
     graph_free(&g);
@@ -780,7 +780,7 @@ START_TEST(orders_of_random_graphs)
         pe_pace pace = { .ctx = &ctx, .left = 1000 };
         int32_t order[N];
         double entries, products;
-        ck_assert_int_eq(pe_minimum_degree(&g.c, -1, order, &entries, &products, &pace, NULL), PE_CANCELLED);
+        ck_assert_int_eq(pe_minimum_fill(&g.c, -1, order, &entries, &products, &pace, NULL), PE_CANCELLED);
         ck_assert_int_eq(polls, 1);
         graph_free(&g);
     }
