@@ -23,7 +23,7 @@ typedef struct quotient {
     int32_t now, widest;   /* widest: the most that an element's stamp may be beyond `now` */
     int32_t *into;         /* (n) the element or vertex that took this one in; -1 */
     int32_t *key;          /* (n) of a vertex's mean fill */
-    int32_t *head;         /* (KEYS + n) first vertex of a key, -1 */
+    int32_t *head;         /* (KEYS or n) first vertex of a key, -1 */
     int32_t *next, *last;  /* (n) of the same key; while an element is made, of the same hash, and the hash */
     int32_t *bucket;       /* (n) first vertex of a hash, -1 */
     int64_t least;         /* no vertex has a smaller key */
@@ -44,7 +44,7 @@ static posenc_status allocate(quotient *q, int64_t arcs)
         ok = (*all[i] = malloc(n * sizeof **all[i])) && ok;
     q->room = arcs + arcs / 4 + q->n + 1;
     q->list = malloc((size_t)q->room * sizeof *q->list);
-    q->head = malloc((n + KEYS) * sizeof *q->head);
+    q->head = malloc((n > KEYS ? n : KEYS) * sizeof *q->head);
     return ok && q->list && q->head ? PE_OK : pe_no_memory("memory", q->err);
 }
 
