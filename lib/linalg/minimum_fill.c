@@ -110,9 +110,12 @@ static posenc_status begin(quotient *q, const pe_component *c, int64_t last)
                 q->list[q->free++] = c->col[p];
         q->length[i] = q->degree[i] = (int32_t)(q->free - q->at[i]);
         q->elements[i] = 0;
+        st = pe_pace_add(q->pace, 8 * (c->ptr[i + 1] - c->ptr[i]) + 32);
+    }
+    for (int64_t i = q->n - 1; i >= 0 && !st; i--) { /* the first vertex is the first of its key */
         if (q->weight[i])
             insert(q, (int32_t)i, 0);
-        st = pe_pace_add(q->pace, 8 * (c->ptr[i + 1] - c->ptr[i]) + 32);
+        st = pe_pace_add(q->pace, 16);
     }
     return st;
 }
