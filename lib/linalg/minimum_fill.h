@@ -6,9 +6,10 @@
  * the fill is that of a clique of so many but for what the newest element has joined. Vertices that cannot be told apart are
  * eliminated as one, and share its fill. Ties, fills within a 64th part of a power of two, go to the vertex that changed
  * last, and before any did to the first one: fronts go through the graph from where its numbers begin. Nothing but the
- * matrix decides. Rows far longer than most come last, unordered. Sources: Amestoy, Davis, Duff 1996, "An approximate
- * minimum degree ordering algorithm"; Rothberg, Eisenstat 1998, "Node selection strategies for bottom-up sparse matrix
- * ordering". */
+ * matrix decides. Rows far longer than most come last, unordered.
+ *
+ * Sources: Amestoy, Davis, Duff 1996, "An approximate minimum degree ordering algorithm"; Rothberg, Eisenstat 1998, "Node
+ * selection strategies for bottom-up sparse matrix ordering". */
 #ifndef PE_MINIMUM_FILL_H
 #define PE_MINIMUM_FILL_H
 
