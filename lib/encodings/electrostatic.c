@@ -1074,7 +1074,7 @@ const posenc_encoding pe_electrostatic = {
     .formula = "V_ij = (L^+)_ij - (L^+)_jj, L = D - A; columns 0-3: min, max, mean, sample std over i of V_ij (node j);\n"
                "4-7: over j (node i); 8: sum_i (D^-1 A)_ij V_ij (node j); 9: sum_j (D^-1 A)_ij V_ij (node i)",
     .example = "dtype=float64",
-    .revision = 3,
+    .revision = 4,
     .input = PE_GRAPH,
     PE_TABLE(electrostatic, rows),
     .outputs = outputs,

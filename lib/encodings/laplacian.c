@@ -916,7 +916,7 @@ const posenc_encoding pe_laplacian = {
     .source = "Dwivedi et al. 2020, arXiv:2003.00982; PyG AddLaplacianEigenvectorPE, DGL lap_pe, GraphGPS LapPE",
     .formula = "eigenpairs of D - A (none), I - D^-1/2 A D^-1/2 (sym) or I - D^-1 A (rw), ascending, in canonical form",
     .example = "k=3",
-    .revision = 5,
+    .revision = 6,
     .input = PE_GRAPH,
     PE_TABLE(laplacian, rows),
     .outputs = outputs,

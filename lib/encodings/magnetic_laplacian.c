@@ -576,7 +576,7 @@ const posenc_encoding pe_magnetic_laplacian = {
                "S = (A + A^T) / 2 (mean) or max(A, A^T) (max), D = row sums of S;\n"
                "q_absolute=false: q / max(1, min(one-way pairs, n)); the entry at a column's pivot is real and positive",
     .example = "k=3&q=0.1",
-    .revision = 3,
+    .revision = 4,
     .input = PE_GRAPH,
     PE_TABLE(magnetic_laplacian, rows),
     .outputs = outputs,

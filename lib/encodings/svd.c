@@ -567,7 +567,7 @@ const posenc_encoding pe_svd = {
         "Hussain et al. 2022, Global self-attention as a replacement for graph convolution, arXiv:2108.03348; DGL svd_pe",
     .formula = "A = U S V^T, the m = min(k, n) largest: [ U sqrt(S) | V sqrt(S) | 0 ], 2k columns",
     .example = "k=3",
-    .revision = 3,
+    .revision = 4,
     .input = PE_GRAPH,
     PE_TABLE(svd, rows),
     .outputs = outputs,
