@@ -33,8 +33,8 @@ typedef struct pe_cut {
     int32_t *up;    /* rows of the right sides that parts above have for the rows below roots; its owner fills it in */
 } pe_cut;
 
-/* Fills in tier, owner, and of each part low, root and kids. parent, work (count): parents after kids; work in about the time
- * of reading an entry. */
+/* Fills in tier, owner, and of each part low, root and kids.
+ *   parent, work (count)   kids come before their parents; work in about the time of reading an entry */
 posenc_status pe_cut_init(pe_cut *c, int64_t count, const int32_t *parent, const int64_t *work, pe_pace *pace,
                           posenc_error *err);
 void pe_cut_fini(pe_cut *c);
