@@ -67,7 +67,8 @@ static const struct {
     { 'r', "random_walk", "walk_length=10", 1.5 },
     { 's', "personalized_pagerank", "output=topk&eps=1e-4", 0.01 },
     { 'p', "personalized_pagerank", "output=topk&eps=1e-6", 0.5 },
-    { 'g', "personalized_pagerank", "output=topk&eps=1e-4", 0.9 },
+    { 'p', "personalized_pagerank", "output=topk&eps=1e-4", 0.2 },
+    { 'g', "personalized_pagerank", "output=topk&eps=1e-4", 0.7 },
     { 'r', "personalized_pagerank", "output=topk&eps=1e-4", 3.5 },
 };
 
