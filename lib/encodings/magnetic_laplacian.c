@@ -114,6 +114,8 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     }
     if (pe_check_partial(r, p->allow_partial, err))
         st = PE_INVALID;
+    if (!r->graph->batched && pe_check_twice(r->graph->nodes, err)) /* a batch says it in its status */
+        st = PE_LIMIT;
     return st;
 }
 
@@ -174,6 +176,7 @@ typedef struct columns {
     int64_t missing;                   /* of count, at the end: not found before the deadline */
     bool early;                        /* the eigenvectors are perhaps not the smallest: a solver was stopped */
     bool cut, partial, trivial, loose; /* as in `laplacian` */
+    double worst;                      /* residual of those that are over what tol allows */
     void *memory;
 } columns;
 
@@ -363,10 +366,13 @@ static posenc_status select_columns(const magnetic_laplacian *p, pe_magnetic *m,
                 out->determined[j] = out->determined[j] && whole && !early && gap > 1e6 * out->residual[j];
                 out->loose = out->loose || (whole && gap < tol);
             }
+            const bool over = out->residual[j] > tol;
             if (p->normalization == NONE) {
                 out->value[j] = ldexp(out->value[j], m->exponent);
                 out->residual[j] = ldexp(out->residual[j], m->exponent);
             }
+            if (over)
+                out->worst = pe_max(out->worst, out->residual[j]);
         }
     }
     out->trivial = to <= zeros;
@@ -385,6 +391,7 @@ typedef struct answer {
     int64_t first; /* the graph's first node */
     int64_t graph;
     int64_t ncut, npartial, ntrivial, nloose, nearly, missing; /* for warnings: graphs; columns */
+    double worst;                                              /* residual of those that are over what tol allows */
 } answer;
 
 /* The rows of n nodes: columns, then padding. c NULL: all padding. node NULL: nodes in order. */
@@ -457,7 +464,10 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     bool cut = false, partial = false, trivial = true, loose = false, early = false;
     o->graph = j->graph;
     o->first = j->first;
-    posenc_status st = pe_magnetic_init(&m, &options, j->request->graph, j->graph, j->ctx, err);
+    posenc_status st = pe_check_twice(j->n, err);
+    if (st)
+        return st;
+    st = pe_magnetic_init(&m, &options, j->request->graph, j->graph, j->ctx, err);
     if (st || (st = pe_magnetic_labels(&m, &labels, err)))
         goto done;
     if ((st = pe_canonical_init(&w, &labels, m.begin, m.node, &m.pace, err)))
@@ -481,6 +491,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         loose = loose || c.loose;
         early = early || c.early;
         o->missing += c.missing;
+        o->worst = pe_max(o->worst, c.worst);
         trivial = trivial && c.count && c.trivial;
         columns_fini(&c);
     }
@@ -512,6 +523,7 @@ static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *er
 {
     answer *o = copy;
     o->ncut = o->npartial = o->ntrivial = o->nloose = o->nearly = o->missing = 0;
+    o->worst = 0;
     o->row = malloc((size_t)((const magnetic_laplacian *)c->request->params)->k * sizeof *o->row);
     return o->row ? PE_OK : pe_no_memory("memory", err);
 }
@@ -525,6 +537,7 @@ static void end(void *copy, void *self)
     whole->nloose += o->nloose;
     whole->nearly += o->nearly;
     whole->missing += o->missing;
+    whole->worst = pe_max(whole->worst, o->worst);
     free(o->row);
 }
 
@@ -564,6 +577,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                      "canonical ones");
     if (o.nloose)
         pe_warn(out, "tol = %g is larger than a gap between eigenvalues: those columns are not determined", p->tol);
+    pe_warn_residuals(o.worst, p->tol, "", out);
     return PE_OK;
 }
 

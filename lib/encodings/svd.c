@@ -73,7 +73,9 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     p->edges.directed = true;
     posenc_status st = pe_check_partial(r, p->allow_partial, err);
     if (!p->random_flip && p->seed != 0)
-        return pe_not_applicable(err, "seed", posenc_text("%lld", (long long)p->seed).s, "random_flip=true to go with it");
+        st = pe_not_applicable(err, "seed", posenc_text("%lld", (long long)p->seed).s, "random_flip=true to go with it");
+    if (!r->graph->batched && pe_check_twice(r->graph->nodes, err)) /* a batch says it in its status */
+        st = PE_LIMIT;
     return st;
 }
 
@@ -179,11 +181,6 @@ static posenc_status cover_init(cover *b, const svd *p, const posenc_graph *grap
     if (st || (st = pe_csr_transpose(&forth, &back, ctx, err)))
         goto done;
     *zero_edges = forth.zero_edges;
-    if (2 * forth.n > INT32_MAX) {
-        st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph.num_nodes", posenc_text("%lld", (long long)forth.n).s,
-                         "at most %d nodes: the computation has a row for each end of an arc", INT32_MAX / 2);
-        goto done;
-    }
     const double bound = sqrt(largest(forth.degree, forth.n)) * sqrt(largest(back.degree, back.n));
     frexp(bound, &b->exponent);
     b->c = ldexp(bound, -b->exponent) * (1 + 1e-9);
@@ -465,6 +462,7 @@ static posenc_status write_rows(const posenc_request *r, const cover *b, const c
 /* What the warnings count, in graphs; and columns. */
 typedef struct tally {
     int64_t cut, partial, loose, early, missing;
+    double worst; /* residual of those that are over what tol allows */
 } tally;
 
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
@@ -478,7 +476,10 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     cover b = { 0 };
     pe_canonical w = { 0 };
     columns c = { 0 };
-    posenc_status st = cover_init(&b, p, r->graph, j->graph, &j->zero_edges, j->ctx, err);
+    posenc_status st = pe_check_twice(j->n, err);
+    if (st)
+        return st;
+    st = cover_init(&b, p, r->graph, j->graph, &j->zero_edges, j->ctx, err);
     if (st)
         goto done;
     pe_csr labels = b.csr;
@@ -495,6 +496,9 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     t->loose += c.loose;
     t->early += c.early;
     t->missing += c.missing;
+    for (int64_t i = 0; i < c.count; i++)
+        if (sqrt(2) * c.residual[i] > 2 * p->tol * b.c)
+            t->worst = pe_max(t->worst, ldexp(sqrt(2) * c.residual[i], b.exponent));
 done:
     free(c.memory);
     pe_canonical_fini(&w);
@@ -528,6 +532,7 @@ static void end(void *copy, void *self)
     all->loose += some->loose;
     all->early += some->early;
     all->missing += some->missing;
+    all->worst = pe_max(all->worst, some->worst);
 }
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
@@ -556,6 +561,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                 "the canonical ones");
     if (t.loose)
         pe_warn(out, "tol = %g is larger than a gap between singular values: those columns are not determined", p->tol);
+    pe_warn_residuals(t.worst, p->tol, "", out);
     return PE_OK;
 }
 

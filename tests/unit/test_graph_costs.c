@@ -117,6 +117,42 @@ START_TEST(no_nodes_no_work)
 }
 END_TEST
 
+/* Sizes that can never be computed with are refused from themselves, before anything is built. */
+START_TEST(too_many_to_plan)
+{
+    static const struct {
+        const char *encoding, *query;
+        int64_t nodes;
+        posenc_status want;
+        const char *field;
+    } asked[] = {
+        { "svd", "k=1", 1 << 30, PE_LIMIT, "graph.num_nodes" },
+        { "svd", "k=1", (1 << 30) - 1, PE_OK, "" },
+        { "magnetic_laplacian", "k=1", 1 << 30, PE_LIMIT, "graph.num_nodes" },
+        { "magnetic_laplacian", "k=1", (1 << 30) - 1, PE_OK, "" },
+        { "laplacian", "k=4096", 2147483646, PE_OK, "" },
+        { "random_walk", "walk_length=1024", 2147483646, PE_OK, "" },
+        { "personalized_pagerank", "output=topk", 2147483646, PE_LIMIT, "eps" },
+        { "weisfeiler_lehman", "rounds=1000", 2147483646, PE_LIMIT, "rounds" },
+        { "shortest_path", "", 2147483646, PE_LIMIT, "graph.num_nodes" },
+        { "laplacian_matrix", "nodes=0,1", 2147483646, PE_LIMIT, "graph.num_nodes" },
+    };
+    for (size_t i = 0; i < PE_LEN(asked); i++) {
+        const int64_t s[] = { 0, 1 }, t[] = { 1, 2 };
+        const posenc_edges e = { .num_nodes = asked[i].nodes, .nedges = 2, .source = s, .target = t, .directed = true };
+        posenc_arena *a = posenc_arena_new(1 << 20);
+        posenc_request r;
+        posenc_error err = { 0 };
+        ck_assert(!posenc_request_init(&r, asked[i].encoding, a, &err) && !posenc_request_parse(&r, asked[i].query, &err));
+        ck_assert(!posenc_graph_build(&e, a, &r.graph, &err));
+        const posenc_status st = posenc_resolve(&r, &err);
+        ck_assert_msg(st == asked[i].want && !strcmp(err.fault[0].field, asked[i].field), "%s: %s %s", asked[i].encoding,
+                      posenc_status_name(st), err.fault[0].field);
+        posenc_arena_free(a);
+    }
+}
+END_TEST
+
 /* ---- memory ---- */
 
 /* Shapes that encodings hold very different things of. */
@@ -296,6 +332,7 @@ Suite *graph_costs_suite(void)
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, near_what_was_measured, 0, (int)PE_LEN(measured));
     tcase_add_loop_test(c, no_nodes_no_work, 0, (int)PE_LEN(extremes));
+    tcase_add_test(c, too_many_to_plan);
     tcase_add_test(c, memory_of_a_star);
     tcase_add_loop_test(c, memory_as_told, 0, (int)PE_LEN(asked));
     tcase_add_loop_test(c, memory_of_a_batch, 0, (int)PE_LEN(asked_of_batches));
