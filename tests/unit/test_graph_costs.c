@@ -258,12 +258,15 @@ static const char *const asked_of_batches[][2] = {
     { "laplacian", "k=8&normalization=none&skip=all_zero" },
     { "laplacian", "k=32&skip=none" },
     { "heat_kernel", "kernel_times=0.5" },
+    { "svd", "k=20" },
 };
 
 START_TEST(memory_of_a_batch)
 {
     static const char kinds[] = "mt12w";
     for (const char *kind = kinds; *kind; kind++) {
+        if (*kind == 'w' && !strcmp(asked_of_batches[_i][0], "svd"))
+            continue; /* seconds of the dense solver */
         wide *g = calloc(1, sizeof *g);
         int64_t *ptr = calloc(BATCH_NODES, sizeof *ptr);
         posenc_arena *a = posenc_arena_new(1 << 28);

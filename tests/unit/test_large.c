@@ -411,7 +411,7 @@ START_TEST(partial_answers_of_others)
         const int64_t u = forth ? one.s[j] : one.t[j];
         join(&g, at + u, at + one.s[j] + one.t[j] - u);
     }
-    g.e.directed = true;
+    g.e.directed = s->other != NULL; /* svd: the arcs of a forest are solved at once; edges join all nodes of a side */
     char query[200];
     snprintf(query, sizeof query, "%s&allow_partial=true", s->query);
     int early = 0, some = 0;
