@@ -141,14 +141,17 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return st ? st : pe_status_output(r, out, err);
 }
 
-/* [ns] as `laplacian`, for the real matrix of twice the size. */
-static double solver_ns(double n, double m, double k)
+/* [ns] as `laplacian`, for the real matrix: of twice the size where arcs turn. */
+static double solver_ns(bool turns, double n, double m, double k)
 {
-    double touched = 2 * pe_min(n, 2 * m), dense = 8 * n * n * n + 512 * n * n;
-    if (2 * n <= 128 || 2 * n < 4 * k + 2 * pe_min(2 * k, 64) + 97)
+    n *= turns ? 2 : 1;
+    m *= turns ? 4 : 1;
+    k *= turns ? 2 : 1;
+    const double touched = pe_min(n, 2 * m), dense = n * n * n + 128 * n * n;
+    if (n <= 128 || n < 2 * k + 2 * pe_min(k, 64) + 97)
         return dense;
-    double fill = pe_min(pe_max(sqrt(touched / 20000), 1), 2.2) * 1.5;
-    return pe_min(dense, 8000 * (touched + pe_min(4 * m, 8 * touched)) * fill * (1 + k / 16) + 25 * touched * k * k);
+    const double each = pe_min(m / pe_max(touched, 1), 8);
+    return pe_min(dense, 3500 * touched * (1 + each * each / 3) * (0.75 + k / 32) + 6.3 * touched * k * k);
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
@@ -159,7 +162,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     for (int64_t i = 0; i < g->ngraphs; i++) {
         double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
         double k = (double)(p->k + p->k_excl);
-        out->ns += 8000 + 600 * m + (500 + 60 * k) * n + solver_ns(n, m, k);
+        out->ns += 8000 + 600 * m + (500 + 60 * k) * n + solver_ns(g->directed && p->q > 0, n, m, k);
         int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = (int64_t)pe_min(k, n) + 1;
         uint64_t scratch = pe_magnetic_bytes(nodes, arcs, want) + 48 * pe_spectrum_extra_numbers(nodes);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;

@@ -40,6 +40,7 @@ enum { SYM, ROW, COL };
 enum { FULL, DIAG, TOPK, ROWS };
 enum { LEAK, SOURCE, UNIFORM, SELF };
 enum { MOST_K = 4096 };
+enum { SQUARES = 64, BY_STEPS = 8 }; /* by squares: of so many nodes; terms that are summed one by one */
 
 static const char *const normalizations[] = { "sym", "row", "col", NULL };
 static const char *const output_words[] = { "full", "diag", "topk", "rows", NULL };
@@ -205,6 +206,15 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 
 /* ---- what it costs ---- */
 
+/* By squares: each of them, and what it is joined to, a product of small matrices. */
+static double squares_ns(int64_t nterms, double n)
+{
+    double squares = 0;
+    for (int64_t k = BY_STEPS; k < nterms; k *= 2)
+        squares += 2;
+    return 1.5 * squares * n * n * ceil(n / PE_WIDTH);
+}
+
 /* What pushes take, by measure: an arc passed over, and a node that is touched, which is far away in a large graph. */
 static const double ARC_NS = 5;
 static double touch_ns(double n) { return n > 300000 ? 90 : n > 20000 ? 35 : 12; }
@@ -259,7 +269,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
             const pe_growth growth = pe_growth_of(g, i, one_way, 1 / p->eps, PE_GROWTH_STEPS);
             out->ns += push_ns(p, nrows, &growth);
         } else {
-            out->ns += series_ns(nterms, nrows, (double)n, arcs);
+            out->ns += n <= SQUARES ? squares_ns(nterms, (double)n) : series_ns(nterms, nrows, (double)n, arcs);
         }
         if (!pushed || p->output != TOPK)
             out->ns += nrows * (double)n * (p->output == DIAG ? 0.1 : 4);
@@ -536,8 +546,6 @@ static posenc_status by_series(solver *s)
 }
 
 /* ---- the series by squares, of small graphs ---- */
-
-enum { SQUARES = 64, BY_STEPS = 8 }; /* nodes; terms that are summed one by one */
 
 /* y = M x (+ x where `more`); all (rows, 8 width), rows a multiple of four of which n count: a column a source. */
 static PE_CLONES void multiply(int64_t n, int64_t width, const double *m, const double *x, double *y, bool more)

@@ -176,8 +176,8 @@ static double guess_ns(const random_walk *p, int64_t t, const posenc_graph *g, i
                    ((double)advances(t, reversible) * pe_sparse_apply_ns(n, arcs) + (double)columns(p) * 60 * n) +
                20 * arcs + 60 * n * (double)p->num_probes;
     const double panels = panels_ns(n, arcs, t, reversible);
-    if (n <= SMALL)
-        return panels;
+    if (n <= SMALL) /* abreast, or by panels */
+        return reversible && !g->weighted ? (double)advances(t, true) * (arcs + 4 * n) * ceil(n / PE_WIDTH) : panels;
     const int64_t steps = advances(t, true);
     const pe_growth growth = pe_growth_of(g, i, g->directed, INFINITY, steps - 1);
     double local = 0;
@@ -206,7 +206,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
             scratch += (uint64_t)n * (16 * c + 16 + 2 * 64);
         else if (n > SMALL) /* a ball, if it is the whole graph */
             scratch += ball_bytes(n, m);
-        out->ns += 3000 + 80 * (double)m + (30 + 20 * (double)c) * (double)n +
+        out->ns += 2000 + (n <= SMALL ? 20 : 80) * (double)m + (30 + (n <= SMALL ? 2 : 20) * (double)c) * (double)n +
                    guess_ns(p, (int64_t)t, g, i, (double)n, arcs);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }

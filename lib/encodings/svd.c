@@ -106,7 +106,8 @@ static double solver_ns(double n, double m, double k)
     const double dense = n * n * n + 128 * n * n;
     if (n < 2 * k + 2 * pe_min(k, 64) + 97)
         return dense;
-    return pe_min(dense, 8000 * (n + pe_min(2 * m, 8 * n)) * (1 + k / 32) + 6.3 * n * k * k);
+    const double each = pe_min(m / pe_max(n, 1), 8);
+    return pe_min(dense, 5000 * n * (1 + each * each / 3) * (0.75 + k / 32) + 6.3 * n * k * k);
 }
 
 /* What a cover of so many nodes and arcs holds until it is encoded: its components taken out as well, and their pairs. */
