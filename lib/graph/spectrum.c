@@ -1,6 +1,7 @@
 /* spectrum.c - the components of one graph and their eigenpairs. */
 #include "graph/spectrum.h"
 #include "core/exact.h"
+#include "core/memory.h"
 #include "core/params.h"
 #include "linalg/small.h"
 #include "linalg/sort.h"
@@ -157,8 +158,8 @@ posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_
 {
     const size_t n = (size_t)c->n + 1;
     *begin = calloc((size_t)c->ncomponents + 2, sizeof **begin);
-    *node = malloc(n * sizeof **node);
-    *place = malloc(n * sizeof **place);
+    *node = pe_work_memory(n * sizeof **node);
+    *place = pe_work_memory(n * sizeof **place);
     if (!*begin || !*node || !*place)
         return pe_no_memory("memory", err);
     return fill_places(c, *begin, *node, *place, pace);
@@ -194,8 +195,12 @@ static posenc_status init_in(pe_spectrum *s, const pe_spectrum_options *o, const
     const size_t size = spectrum_bytes(a->n, a->ncomponents);
     if (room && a->ncomponents == 1)
         s->pairs = memset(room + (pe_csr_room(graph, g) + 7) / 8 * 8, 0, size);
-    else if (!(s->pairs = s->memory = calloc(size, 1)))
+    else if (!(s->memory = pe_work_memory(size)))
         return pe_no_memory("memory", err);
+    else if ((st = pe_pace_zero(&s->pace, s->memory, size)))
+        return st;
+    else
+        s->pairs = s->memory;
     s->begin = (int64_t *)(s->pairs + nc);
     s->single = (double *)(s->begin + nc);
     s->unit = s->single + nc;
@@ -246,16 +251,18 @@ posenc_status pe_spectrum_part(pe_spectrum *s, int64_t c, pe_part *out, posenc_e
         if ((st = pe_pace_add(&s->pace, 8)))
             return st;
     }
-    int64_t *ptr = calloc((size_t)n + 1, sizeof *ptr);
-    int32_t *col = malloc((size_t)listed * sizeof *col);
-    double *w = a->weight ? malloc((size_t)listed * sizeof *w) : NULL, *degree = malloc((size_t)n * sizeof *degree);
-    double *diagonal = s->loops ? malloc((size_t)n * sizeof *diagonal) : NULL;
+    int64_t *ptr = pe_work_memory(((size_t)n + 1) * sizeof *ptr);
+    int32_t *col = pe_work_memory((size_t)listed * sizeof *col);
+    double *w = a->weight ? pe_work_memory((size_t)listed * sizeof *w) : NULL;
+    double *degree = pe_work_memory((size_t)n * sizeof *degree);
+    double *diagonal = s->loops ? pe_work_memory((size_t)n * sizeof *diagonal) : NULL;
     void *memory[] = { ptr, col, w, degree, diagonal };
     memcpy(out->memory, memory, sizeof memory);
     if (!ptr || !col || (a->weight && !w) || !degree || (s->loops && !diagonal)) {
         st = pe_no_memory("memory", err);
         goto done;
     }
+    ptr[0] = 0;
     for (int64_t i = 0; i < n; i++) {
         int32_t v = s->node[begin + i];
         double loop = 0;

@@ -227,6 +227,11 @@ static posenc_status combine_part(void *arg, int64_t part, posenc_error *err)
     double *buffer = aligned_alloc(64, (size_t)(CHUNK * p->nw) * sizeof *buffer);
     if (!buffer)
         return pe_no_memory("memory", err);
+    for (int64_t j = 0; j < p->nw && p->n > PART && !st; j++) { /* the first write to a huge page clears two megabytes */
+        volatile double *first = p->w[j] + part * PART;
+        *first = *first;
+        st = posenc_poll(p->ctx);
+    }
     for (int64_t at = part * PART; at < end && !st; at += CHUNK) {
         const int64_t rows = chunk_rows(p, at);
         memset(buffer, 0, (size_t)(CHUNK * p->nw) * sizeof *buffer);

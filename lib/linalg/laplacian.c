@@ -1,4 +1,5 @@
 #include "laplacian.h"
+#include "core/memory.h"
 #include "core/parallel.h"
 #include "core/params.h"
 
@@ -46,12 +47,12 @@ posenc_status pe_laplacian_init(pe_laplacian *l, const pe_component *c, pe_pace 
     double most = 0;
 
     *l = (pe_laplacian){ .c = c };
-    l->diagonal = malloc(n * sizeof(double));
-    l->entry = malloc((arcs + 1) * sizeof(double));
+    l->diagonal = pe_work_memory(n * sizeof(double));
+    l->entry = pe_work_memory((arcs + 1) * sizeof(double));
     if (c->normalized)
-        l->gauge = malloc(n * sizeof(double));
+        l->gauge = pe_work_memory(n * sizeof(double));
     if (c->diagonal)
-        l->rest = malloc(n * sizeof(double));
+        l->rest = pe_work_memory(n * sizeof(double));
     if (!l->diagonal || !l->entry || (c->normalized && !l->gauge) || (c->diagonal && !l->rest)) {
         pe_laplacian_fini(l);
         return pe_no_memory("memory", err);

@@ -11,8 +11,8 @@
 static posenc_status allocate(pe_ldl *f, posenc_error *err)
 {
     size_t n = (size_t)f->n;
-    f->order = malloc(n * sizeof(int32_t));
-    f->place = malloc(n * sizeof(int32_t));
+    f->order = pe_work_memory(n * sizeof(int32_t));
+    f->place = pe_work_memory(n * sizeof(int32_t));
     return f->order && f->place ? PE_OK : pe_no_memory("memory", err);
 }
 
@@ -49,7 +49,7 @@ posenc_status pe_ldl_settle(pe_ldl *f, int32_t **order, pe_pace *pace, posenc_er
     posenc_status st = PE_OK;
     *order = f->order;
     f->settled = true;
-    if (!(f->order = malloc((size_t)f->n * sizeof *f->order)))
+    if (!(f->order = pe_work_memory((size_t)f->n * sizeof *f->order)))
         return pe_no_memory("memory", err);
     for (int64_t i = 0; i < f->n && !st; i++) {
         f->order[i] = f->place[i] = (int32_t)i;
@@ -65,10 +65,10 @@ static posenc_status analyze(pe_ldl *f, pe_pace *pace, posenc_error *err)
     const pe_component *c = f->lap->c;
     posenc_status st = PE_OK;
     size_t n = (size_t)f->n;
-    int32_t *mark = malloc(n * sizeof(int32_t));
-    f->parent = malloc(n * sizeof(int32_t));
+    int32_t *mark = pe_work_memory(n * sizeof(int32_t));
+    f->parent = pe_work_memory(n * sizeof(int32_t));
     f->ptr = calloc(n + 1, sizeof(int64_t));
-    f->end = malloc(n * sizeof(int64_t));
+    f->end = pe_work_memory(n * sizeof(int64_t));
     if (!mark || !f->parent || !f->ptr || !f->end) {
         st = pe_no_memory("memory", err);
         goto done;
@@ -108,13 +108,15 @@ static posenc_status factor(pe_ldl *f, int64_t rows, double shift, double least,
     posenc_status st = PE_OK;
     size_t n = (size_t)f->n;
     double *y = calloc(n, sizeof(double));
-    int32_t *mark = malloc(n * sizeof(int32_t)), *path = malloc(n * sizeof(int32_t));
-    int32_t *pattern = malloc(n * sizeof(int32_t));
+    int32_t *mark = pe_work_memory(n * sizeof(int32_t)), *path = pe_work_memory(n * sizeof(int32_t));
+    int32_t *pattern = pe_work_memory(n * sizeof(int32_t));
     if (!y || !mark || !path || !pattern) {
         st = pe_no_memory("memory", err);
         goto done;
     }
-    if ((st = pe_pace_copy(pace, f->end, f->ptr, n * sizeof(int64_t))))
+    if ((st = pe_pace_copy(pace, f->end, f->ptr, n * sizeof(int64_t))) ||
+        (st = pe_pace_touch(pace, mark, n * sizeof *mark)) || (st = pe_pace_touch(pace, path, n * sizeof *path)) ||
+        (st = pe_pace_touch(pace, pattern, n * sizeof *pattern)))
         goto done;
     for (int64_t k = 0; k < rows; k++) {
         int64_t v = f->order[k], top = rows;
@@ -179,7 +181,7 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
         free(f->end);
         f->ptr = f->end = NULL;
     } else {
-        f->row = malloc(entries * sizeof(int32_t));
+        f->row = pe_work_memory(entries * sizeof(int32_t));
     }
     const uint64_t limit = pace->ctx ? pace->ctx->memory_limit : 0, need = 8 * (uint64_t)entries;
     if (limit && need > limit)
@@ -189,7 +191,7 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
     const size_t scratch = (size_t)(f->n + f->blocks.tallest + PE_WIDTH);
     f->held = entries;
     f->entry = pe_result_memory(entries * sizeof(double));
-    f->pivot = malloc((size_t)f->n * sizeof(double));
+    f->pivot = pe_work_memory((size_t)f->n * sizeof(double));
     f->scratch = pe_panel_new((int64_t)scratch);
     if ((!f->row && !f->blocks.count) || !f->entry || !f->pivot || !f->scratch)
         return pe_no_memory("memory", err);
@@ -319,8 +321,8 @@ posenc_status pe_ldl_solve_columns(pe_ldl *f, int64_t width, double *const *x, d
 posenc_status pe_ldl_count_below(pe_ldl *f, double sigma, int64_t *count, pe_pace *pace, posenc_error *err)
 {
     posenc_status st = PE_OK;
-    double *entry = pe_result_memory(f->held * sizeof(double)), *pivot = malloc((size_t)f->n * sizeof(double));
-    int64_t *end = f->blocks.count ? NULL : malloc((size_t)f->n * sizeof(int64_t)), *held = f->end;
+    double *entry = pe_result_memory(f->held * sizeof(double)), *pivot = pe_work_memory((size_t)f->n * sizeof(double));
+    int64_t *end = f->blocks.count ? NULL : pe_work_memory((size_t)f->n * sizeof(int64_t)), *held = f->end;
     if (!entry || !pivot || (!end && !f->blocks.count)) {
         st = pe_no_memory("memory", err);
         goto done;

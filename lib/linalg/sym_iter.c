@@ -1,4 +1,5 @@
 #include "core/exact.h"
+#include "core/memory.h"
 #include "core/params.h"
 #include "linalg.h"
 
@@ -105,7 +106,7 @@ static posenc_status allocate(const job *j, int64_t count, pe_pairs *out)
     const size_t some = count ? (size_t)count : 1;
     out->values = malloc(some * sizeof(double));
     out->residuals = malloc(some * sizeof(double));
-    out->vectors = malloc(some * (size_t)j->c->n * sizeof(double));
+    out->vectors = pe_work_memory(some * (size_t)j->c->n * sizeof(double));
     return out->values && out->residuals && out->vectors ? PE_OK : pe_no_memory("memory", j->err);
 }
 
@@ -625,7 +626,7 @@ static posenc_status find_trees(job *j, bool *hangs, int32_t *queue)
     const pe_component *c = j->c;
     posenc_status st = PE_OK;
     int64_t head = 0, tail = 0;
-    int32_t *left = malloc((size_t)c->n * sizeof *left); /* neighbours that do not hang */
+    int32_t *left = pe_work_memory((size_t)c->n * sizeof *left); /* neighbours that do not hang */
     if (!left)
         return pe_no_memory("memory", j->err);
     for (int64_t u = 0; u < c->n && !st; u++) {
@@ -692,7 +693,7 @@ static posenc_status hopeless(job *j, bool *yes)
     if (c->n <= 30000)
         return PE_OK;
     bool *seen = malloc((size_t)c->n * sizeof *seen), *hangs = malloc((size_t)c->n * sizeof *hangs);
-    int32_t *queue = malloc((size_t)c->n * sizeof *queue);
+    int32_t *queue = pe_work_memory((size_t)c->n * sizeof *queue);
     if (!seen || !hangs || !queue)
         st = pe_no_memory("memory", j->err);
     st = st ? st : find_trees(j, hangs, queue);
@@ -785,7 +786,7 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
         st = too_large(j, bytes);
         goto done;
     }
-    if (!(order = malloc((size_t)n * sizeof *order))) {
+    if (!(order = pe_work_memory((size_t)n * sizeof *order))) {
         st = pe_no_memory("memory", j->err);
         goto done;
     }
