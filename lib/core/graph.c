@@ -24,8 +24,8 @@
 
 static const char bad[] = "INVALID_PARAMETER";
 
-/* Loops over nodes or arcs poll after so many steps, each a few cache misses: a millisecond or two. */
-enum { POLL_STEPS = 1 << 14 };
+/* Loops over nodes or arcs poll after so many steps, each a few cache misses: a millisecond at most. */
+enum { POLL_STEPS = 1 << 12 };
 
 static posenc_status poll_at(int64_t step, const posenc_context *ctx)
 {

@@ -395,7 +395,7 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
 {
     posenc_status st;
     /* float32 for products: their rounding is far below what is asked for */
-    if ((st = pe_filter_single(f, j->relative >= SINGLE_ENOUGH, j->err)))
+    if ((st = pe_filter_single(f, j->relative >= SINGLE_ENOUGH, &j->pace, j->err)))
         return st;
     s->width = f->single ? PE_MOST_WIDTH : PE_WIDTH;
     if (wish->goal > 0) {
@@ -422,7 +422,7 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
         if (s->strange) {
             if (f->high < f->lap->bound)
                 f->high = f->lap->bound;
-            else if ((st = pe_filter_single(f, false, j->err)))
+            else if ((st = pe_filter_single(f, false, &j->pace, j->err)))
                 return st;
         }
         if (f->degree == 1 || s->converged)
