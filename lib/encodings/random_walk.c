@@ -166,7 +166,8 @@ static double panels_ns(double n, double arcs, int64_t t, bool reversible)
 }
 
 /* Balls can only be guessed. */
-static double guess_ns(const random_walk *p, int64_t t, const posenc_graph *g, int64_t i, double n, double arcs)
+static double guess_ns(const random_walk *p, int64_t t, const posenc_graph *g, int64_t i, double n, double arcs,
+                       posenc_context *ctx)
 {
     const bool reversible = !g->directed;
     if (p->method == PROBE)
@@ -177,7 +178,7 @@ static double guess_ns(const random_walk *p, int64_t t, const posenc_graph *g, i
     if (n <= SMALL)
         return panels;
     const int64_t steps = advances(t, true);
-    const pe_growth growth = pe_growth_of(g, i, g->directed, INFINITY, steps - 1);
+    const pe_growth growth = pe_growth_of(g, i, g->directed, INFINITY, steps - 1, ctx);
     double local = 0;
     for (int64_t a = 0; a < steps && local < panels; a++)
         local += n * (LOCAL_NS * pe_growth_arcs(&growth, a) + 2 * DOT_NS * pe_growth_ball(&growth, a)) *
@@ -205,7 +206,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
         else if (n > SMALL) /* a ball, if it is the whole graph */
             scratch += ball_bytes(n, m);
         out->ns += 3000 + 80 * (double)m + (30 + 20 * (double)c) * (double)n +
-                   guess_ns(p, (int64_t)t, g, i, (double)n, arcs);
+                   guess_ns(p, (int64_t)t, g, i, (double)n, arcs, r->ctx);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }
