@@ -571,7 +571,7 @@ static posenc_status ball_ns(const pe_sparse *m, int64_t u, int64_t steps, doubl
             arcs += m->ptr[x + 1] - m->ptr[x];
             for (int64_t i = m->ptr[x]; i < m->ptr[x + 1]; i++)
                 enter(seen, m->col[i]);
-            st = pe_pace_add(pace, 4 * (m->ptr[x + 1] - m->ptr[x]) + 4);
+            st = pe_pace_add(pace, 16 * (m->ptr[x + 1] - m->ptr[x]) + 4);
         }
         *ns += LOCAL_NS * (double)arcs + DOT_NS * 2 * (double)seen->count;
     }
