@@ -61,12 +61,12 @@ static uint64_t dense_bytes(int64_t n, int64_t arcs)
     return 16 * (uint64_t)n * (uint64_t)n + 256 * (uint64_t)n + laplacian_bytes(n, arcs);
 }
 
-/* The basis and the block behind it, the component in another order, the filter's panels and its copy of L, the pairs found
- * and a block on their way. The answer is made when the basis is gone. */
+/* The basis and the block behind it, the component in another order, the filter's panels and one of pairs that are
+ * measured, its copy of L, the pairs found and a block on their way. The answer is made when the basis is gone. */
 static uint64_t search_bytes(int64_t n, int64_t arcs, int64_t want, int64_t panels)
 {
     const uint64_t m = (uint64_t)panels * PE_WIDTH, columns = m + 2 * PE_MOST_WIDTH + (uint64_t)want + 2 * PE_WIDTH;
-    return 8 * (uint64_t)n * columns + 4 * 64 * (uint64_t)n + 4 * (uint64_t)arcs + 16 * m * m + laplacian_bytes(n, arcs) +
+    return 8 * (uint64_t)n * columns + 5 * 64 * (uint64_t)n + 4 * (uint64_t)arcs + 16 * m * m + laplacian_bytes(n, arcs) +
            pe_relabel_bytes(n, arcs);
 }
 
@@ -192,6 +192,7 @@ static posenc_status refine(job *j, int64_t count, double *a, double *values, do
     posenc_status st = PE_OK;
     const double *kernel = j->c->kernel;
     int64_t n = j->c->n;
+    double *rows[PE_WIDTH];
     for (int64_t q = 0; q < count && !st; q++) {
         double *row = a + q * n, sum = 0, square = 0;
         for (int64_t i = 0; kernel && i < n; i++)
@@ -203,8 +204,11 @@ static posenc_status refine(job *j, int64_t count, double *a, double *values, do
         double length = sqrt(square);
         for (int64_t i = 0; i < n; i++)
             row[i] /= length;
-        if (!(st = pe_laplacian_measure(&j->lap, 1, &row, &values[q], &residuals[q], &j->pace, j->err)))
-            st = pe_pace_add(&j->pace, 8 * n);
+        rows[q % PE_WIDTH] = row;
+        const int64_t many = q % PE_WIDTH + 1, first = q + 1 - many;
+        if (many == PE_WIDTH || q + 1 == count)
+            st = pe_laplacian_measure(&j->lap, many, rows, values + first, residuals + first, &j->pace, j->err);
+        st = st ? st : pe_pace_add(&j->pace, 8 * n);
     }
     return st;
 }
