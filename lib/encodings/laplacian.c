@@ -605,7 +605,9 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
         out->partial = out->partial || (!whole && !early);
         for (int64_t j = a > from ? a - from : 0; j < b - from && j < there; j++) {
             double *v = out->v + j * n;
-            if ((st = pe_spectrum_residual(s, v, out->value[j], n, origin, &out->residual[j])))
+            if (b == a + 1 && a >= zeros && p->normalization != PE_LAPLACIAN_RW)
+                out->residual[j] = e[a].residual; /* the solver's vector, but for its sign */
+            else if ((st = pe_spectrum_residual(s, v, out->value[j], n, origin, &out->residual[j])))
                 goto done;
             if (a >= zeros) { /* null vectors are exact */
                 out->determined[j] = out->determined[j] && whole && !early && gap > 1e6 * out->residual[j];
@@ -921,7 +923,7 @@ const posenc_encoding pe_laplacian = {
     .source = "Dwivedi et al. 2020, arXiv:2003.00982; PyG AddLaplacianEigenvectorPE, DGL lap_pe, GraphGPS LapPE",
     .formula = "eigenpairs of D - A (none), I - D^-1/2 A D^-1/2 (sym) or I - D^-1 A (rw), ascending, in canonical form",
     .example = "k=3",
-    .revision = 5,
+    .revision = 6,
     .input = PE_GRAPH,
     PE_TABLE(laplacian, rows),
     .outputs = outputs,

@@ -504,7 +504,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
             }
             relative = relative > 1e-15 && !s->strange ? relative * 1e-2 : 0;
         }
-        check = m + width + (100 * m * m < s->n ? 0 : m / 16); /* a look costs m^3, a step n m */
+        check = m + width + (10 * m * m < s->n ? 0 : m / 16); /* a look costs m^3, a step n m and an application */
         if (!alive || relative < 1e-16)
             break;
         if (m < most)
