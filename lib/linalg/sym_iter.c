@@ -685,11 +685,19 @@ static posenc_status widest_level(job *j, int64_t start, const bool *hangs, bool
     return st;
 }
 
+/* Of a dense factor of what is left when a quarter of a level is. */
+static double dense_products(int64_t level)
+{
+    const double dense = (double)level / 4;
+    return dense * dense * dense / 3;
+}
+
 /* Ordering a large graph that has no narrow place takes long, cannot be interrupted, and ends in a dense factor. Levels of a
  * breadth-first search cut a graph in two: where even the widest levels are narrow, so are good separators; a quarter of a
  * wide one is taken for what the best of them leaves. */
 static posenc_status hopeless(job *j, bool *yes)
 {
+    static const double MOST = 5e10;
     const pe_component *c = j->c;
     posenc_status st = PE_OK;
     int64_t start = 0, narrow = c->n;
@@ -700,17 +708,22 @@ static posenc_status hopeless(job *j, bool *yes)
     int32_t *queue = pe_work_memory((size_t)c->n * sizeof *queue);
     if (!seen || !hangs || !queue)
         st = pe_no_memory("memory", j->err);
-    st = st ? st : find_trees(j, hangs, queue);
-    for (int turn = 0; turn < 3 && !st; turn++) {
+    for (int64_t u = 0; u < c->n && !st; u++) {
+        hangs[u] = false;
+        st = pe_pace_add(&j->pace, 1);
+    }
+    for (int turn = 0; turn < 4 && !st && dense_products(narrow) > MOST; turn++) {
         int64_t widest;
-        st = widest_level(j, start, hangs, seen, queue, &widest, &start);
+        if (turn == 1 &&
+            (st = find_trees(j, hangs, queue))) /* where whole levels are narrow, trees need not be told apart */
+            break;
+        st = widest_level(j, turn == 1 ? 0 : start, hangs, seen, queue, &widest, &start);
         narrow = widest < narrow ? widest : narrow;
     }
     free(seen);
     free(hangs);
     free(queue);
-    const double dense = (double)narrow / 4;
-    *yes = dense * dense * dense / 3 > 5e10;
+    *yes = dense_products(narrow) > MOST;
     return st;
 }
 
