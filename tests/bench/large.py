@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """large.py [WORD ...]: Laplacian eigenvectors of one large graph, against scipy: CPU seconds from the edge list to the vectors.
 
-posenc and scipy take turns, each in a process of its own, one thread; the median of the rounds of each (5; 3 where scipy takes over
-ten seconds, 1 where over a minute) is compared. tol is 1e-6 for both; the residuals of both are printed. scipy: eigsh with
-sigma just below 0 (shift-invert), or of the smallest algebraic. Words choose rows by part of their name.
+posenc and scipy take turns, each in a process of its own, one thread (where a row says two threads: two of ours, and wall time);
+the median of the rounds of each (5; 3 where scipy takes over ten seconds, 1 where over a minute) is compared. tol is 1e-6 for both;
+the residuals of both are printed. scipy: eigsh with sigma just below 0 (shift-invert), or of the smallest algebraic. Words choose
+rows by part of their name.
 rows() yields the same as dicts for goals.py; a row whose peer or data is absent says so in its note."""
 import json
 import os
@@ -20,13 +21,15 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / os.environ.get("POSENC_BUILD", "build/release") / "bench_graph"
 LIMIT = float(os.environ.get("POSENC_BENCH_LIMIT", "600"))     # [s] of wall time for one run of a peer
 
-# name, graph, k, peer, goal
+# name, graph, k, peer, goal; threads of ours, whose wall time is compared where there are several
 CASES = [("cora k=8", "cora", 8, "si", 10), ("pubmed k=8", "pubmed", 8, "si", 4), ("pubmed k=32", "pubmed", 32, "si", 4),
          ("grid 10^5 k=8", "grid 316", 8, "si", 5), ("grid 10^5 k=32", "grid 316", 32, "si", 5),
          ("road 10^5 k=8", "road 100000", 8, "si", 5), ("road 10^5 k=32", "road 100000", 32, "si", 5),
          ("geometric 10^5 k=8", "geometric 100000", 8, "si", 5),
          ("preferential 10^5, 10^6 k=8", "preferential 100000", 8, "sa", 2),
          ("preferential 10^5, 10^6 k=32", "preferential 100000", 32, "sa", 4),
+         ("preferential 10^5, 10^6 k=8, two threads", "preferential 100000", 8, "sa", 4, 2),
+         ("preferential 10^5, 10^6 k=32, two threads", "preferential 100000", 32, "sa", 8, 2),
          ("grid 10^6 k=8", "grid 1000", 8, "si", 8), ("road 10^6 k=8", "road 1000000", 8, "si", 8)]
 
 
@@ -110,7 +113,7 @@ def peer(path, n, k, how):
 
     edges = np.load(path)
     before = peak()
-    begin = time.process_time()
+    begin, start = time.process_time(), time.perf_counter()
     u, v = edges[:, edges[0] != edges[1]].astype(np.int64)
     a = sp.coo_matrix((np.ones(2 * len(u)), (np.r_[u, v], np.r_[v, u])), shape=(n, n)).tocsr()
     d = np.asarray(a.sum(1)).ravel()
@@ -121,8 +124,8 @@ def peer(path, n, k, how):
         w, x = eigsh(lap.tocsc(), k, sigma=-1e-2 / n, which="LM", tol=1e-6, v0=start)
     else:
         w, x = eigsh(lap, k, which="SA", tol=1e-6, v0=start, maxiter=10 ** 6)
-    seconds = time.process_time() - begin
-    print(json.dumps({"seconds": seconds, "bytes": (peak() - before) * 1024, "residual": float(np.linalg.norm(lap @ x - x * w, axis=0).max())}))
+    seconds, wall = time.process_time() - begin, time.perf_counter() - start
+    print(json.dumps({"seconds": seconds, "wall": wall, "bytes": (peak() - before) * 1024, "residual": float(np.linalg.norm(lap @ x - x * w, axis=0).max())}))
 
 
 def run(command):
@@ -141,10 +144,10 @@ def components(path, n):
     return connected_components(sp.coo_matrix((np.ones(e.shape[1]), (e[0], e[1])), shape=(n, n)), False)[0]
 
 
-def measure(path, n, k, how):
-    """Seconds of both, and a note. scipy is asked for the null vectors too, which posenc knows."""
+def measure(path, n, k, how, threads):
+    """Seconds of both, and a note; CPU time, or with several threads wall time. scipy is asked for the null vectors too, which posenc knows."""
     ours, theirs = [], []
-    mine = [str(BENCH), str(path), str(n), "laplacian", f"k={k}&skip=all_zero&tol=1e-6"]
+    mine = [str(BENCH), str(path), str(n), "laplacian", f"k={k}&skip=all_zero&tol=1e-6", str(threads)]
     yours = [PYTHON, __file__, "--peer", str(path), str(n), str(k + components(path, n)), how]
     rounds = 5
     while len(ours) < rounds:
@@ -152,7 +155,8 @@ def measure(path, n, k, how):
         theirs.append(run(yours))
         slow = theirs[0]["seconds"]
         rounds = 1 if slow > 60 else 3 if slow > 10 else 5
-    a, b = (statistics.median(r["seconds"] for r in runs) for runs in (ours, theirs))
+    clock = "seconds" if threads == 1 else "wall"
+    a, b = (statistics.median(r[clock] for r in runs) for runs in (ours, theirs))
     return a, b, (f"{rounds} rounds; residuals {ours[0]['residual']:.1e}, {theirs[0]['residual']:.1e}; "
                   f"MB {ours[0]['bytes'] / 1e6:.0f}, {theirs[0]['bytes'] / 1e6:.0f}")
 
@@ -161,7 +165,7 @@ def rows(words=()):
     peers = {"si": "scipy eigsh, shift-invert", "sa": "scipy eigsh SA"}
     with tempfile.TemporaryDirectory() as scratch:
         folder = os.environ.get("POSENC_BENCH_GRAPHS", scratch)     # where made graphs are kept
-        for name, word, k, how, target in CASES:
+        for name, word, k, how, target, *threads in CASES:
             if (words and not any(w in name for w in words)) or not wanted(f"laplacian, {name}", peers[how]):
                 continue
             row = {"goal": f"laplacian, {name}", "peer": peers[how], "ours_s": None, "peer_s": None, "ratio": None, "target": target}
@@ -171,7 +175,7 @@ def rows(words=()):
                 if not graph:
                     yield {**row, "note": "absent: POSENC_TEST_DATA"}
                     continue
-                a, b, note = measure(*graph, k, how)
+                a, b, note = measure(*graph, k, how, *(threads or [1]))
                 yield {**row, "ours_s": a, "peer_s": b, "ratio": b / a, "note": note}
             except ImportError:
                 yield {**row, "note": "absent: scipy"}
