@@ -78,11 +78,14 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 
 static void cost(const posenc_request *r, posenc_cost *out)
 {
+    const degree *p = r->params;
     const posenc_graph *g = r->graph;
     *out = (posenc_cost){ .ns = 500 };
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const int64_t n = g->ptr[i + 1] - g->ptr[i], m = g->arc_ptr[i + 1] - g->arc_ptr[i];
-        const uint64_t scratch = 3 * pe_count_bytes(n, m); /* counts, their transpose, weights */
+        /* the transpose of counts is made when what building takes is free again; weights are built beside both */
+        const uint64_t both = 20 * (uint64_t)n + (g->directed ? 12 : 24) * (uint64_t)m;
+        const uint64_t scratch = pe_count_bytes(n, m) + (p->weighted && g->weight ? (g->directed ? 2 : 1) * both : 0);
         out->ns += 2000 + 20 * (double)n + 60 * (double)m;
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }

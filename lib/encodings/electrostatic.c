@@ -157,13 +157,14 @@ static void cost(const posenc_request *r, posenc_cost *out)
         const double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
         const uint64_t nodes = (uint64_t)n, edges = (uint64_t)m;
         uint64_t scratch = 700 * nodes + 160 * edges;
-        out->ns += 5000 + 200 * m + 1500 * n;
+        const bool small = n <= PE_CHARGE_ROWS && p->method == EXACT; /* in lanes */
+        out->ns += small ? 2000 + 100 * m + 100 * n + 0.1 * n * n * n : 5000 + 200 * m + 1500 * n;
         if (p->method == PROBE) {
             const double solve = pe_min(gradients_ns(n, 2 * m), 8 * fill(n, m) + 60 * n);
             out->ns += probe_panels(p) * solve + (double)p->num_probes * (60 * m + 250 * n);
             scratch += pe_ldl_bytes((int64_t)n, 2 * (int64_t)m, pe_min(fill(n, m), fits / 20)) + 1100 * nodes;
         } else {
-            out->ns += solve_ns(n, fill(n, m));
+            out->ns += small ? 0 : solve_ns(n, fill(n, m));
             scratch += pe_ldl_bytes((int64_t)n, 2 * (int64_t)m, fill(n, m));
         }
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
@@ -1074,7 +1075,7 @@ const posenc_encoding pe_electrostatic = {
     .formula = "V_ij = (L^+)_ij - (L^+)_jj, L = D - A; columns 0-3: min, max, mean, sample std over i of V_ij (node j);\n"
                "4-7: over j (node i); 8: sum_i (D^-1 A)_ij V_ij (node j); 9: sum_j (D^-1 A)_ij V_ij (node i)",
     .example = "dtype=float64",
-    .revision = 3,
+    .revision = 4,
     .input = PE_GRAPH,
     PE_TABLE(electrostatic, rows),
     .outputs = outputs,

@@ -341,7 +341,7 @@ const posenc_encoding pe_lambda_max = {
     .formula = "the largest eigenvalue of D - A (none), I - D^-1/2 A D^-1/2 (sym) or I - D^-1 A (rw);\n"
                "exactly 2 in sym and rw where a component with an edge is bipartite",
     .example = "normalization=none",
-    .revision = 3,
+    .revision = 4,
     .input = PE_GRAPH,
     PE_TABLE(lambda_max, rows),
     .outputs = outputs,

@@ -841,10 +841,7 @@ static void warn(const posenc_request *r, const tally *t, posenc_result *out)
     if (t->loose)
         pe_warn(out, "tol = %g is larger than a gap between eigenvalues%s: those columns are not determined", p->tol,
                 WHERE(t->loose));
-    if (t->over)
-        pe_warn(out,
-                "residuals up to %.3g pass tol = %g%s: eigenvalues too near to each other are taken for one, with one basis",
-                t->worst, p->tol, WHERE(t->over));
+    pe_warn_residuals(t->worst, p->tol, WHERE(t->over), out);
 #undef WHERE
 }
 

@@ -114,6 +114,8 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     }
     if (pe_check_partial(r, p->allow_partial, err))
         st = PE_INVALID;
+    if (!r->graph->batched && pe_check_twice(r->graph->nodes, err)) /* a batch says it in its status */
+        st = PE_LIMIT;
     return st;
 }
 
@@ -139,14 +141,17 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return st ? st : pe_status_output(r, out, err);
 }
 
-/* [ns] as `laplacian`, for the real matrix of twice the size. */
-static double solver_ns(double n, double m, double k)
+/* [ns] as `laplacian`, for the real matrix: of twice the size where arcs turn. */
+static double solver_ns(bool turns, double n, double m, double k)
 {
-    double touched = 2 * pe_min(n, 2 * m), dense = 8 * n * n * n + 512 * n * n;
-    if (2 * n <= 128 || 2 * n < 4 * k + 2 * pe_min(2 * k, 64) + 97)
+    n *= turns ? 2 : 1;
+    m *= turns ? 4 : 1;
+    k *= turns ? 2 : 1;
+    const double touched = pe_min(n, 2 * m), dense = n * n * n + 128 * n * n;
+    if (n <= 128 || n < 2 * k + 2 * pe_min(k, 64) + 97)
         return dense;
-    double fill = pe_min(pe_max(sqrt(touched / 20000), 1), 2.2) * 1.5;
-    return pe_min(dense, 8000 * (touched + pe_min(4 * m, 8 * touched)) * fill * (1 + k / 16) + 25 * touched * k * k);
+    const double each = pe_min(m / pe_max(touched, 1), 8);
+    return pe_min(dense, 3500 * touched * (1 + each * each / 3) * (0.75 + k / 32) + 6.3 * touched * k * k);
 }
 
 static void cost(const posenc_request *r, posenc_cost *out)
@@ -157,7 +162,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
     for (int64_t i = 0; i < g->ngraphs; i++) {
         double n = (double)(g->ptr[i + 1] - g->ptr[i]), m = (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
         double k = (double)(p->k + p->k_excl);
-        out->ns += 8000 + 600 * m + (500 + 60 * k) * n + solver_ns(n, m, k);
+        out->ns += 8000 + 600 * m + (500 + 60 * k) * n + solver_ns(g->directed && p->q > 0, n, m, k);
         int64_t nodes = (int64_t)n, arcs = 2 * (int64_t)m, want = (int64_t)pe_min(k, n) + 1;
         uint64_t scratch = pe_magnetic_bytes(nodes, arcs, want) + 48 * pe_spectrum_extra_numbers(nodes);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
@@ -174,6 +179,7 @@ typedef struct columns {
     int64_t missing;                   /* of count, at the end: not found before the deadline */
     bool early;                        /* the eigenvectors are perhaps not the smallest: a solver was stopped */
     bool cut, partial, trivial, loose; /* as in `laplacian` */
+    double worst;                      /* residual of those that are over what tol allows */
     void *memory;
 } columns;
 
@@ -363,10 +369,13 @@ static posenc_status select_columns(const magnetic_laplacian *p, pe_magnetic *m,
                 out->determined[j] = out->determined[j] && whole && !early && gap > 1e6 * out->residual[j];
                 out->loose = out->loose || (whole && gap < tol);
             }
+            const bool over = out->residual[j] > tol;
             if (p->normalization == NONE) {
                 out->value[j] = ldexp(out->value[j], m->exponent);
                 out->residual[j] = ldexp(out->residual[j], m->exponent);
             }
+            if (over)
+                out->worst = pe_max(out->worst, out->residual[j]);
         }
     }
     out->trivial = to <= zeros;
@@ -385,6 +394,7 @@ typedef struct answer {
     int64_t first; /* the graph's first node */
     int64_t graph;
     int64_t ncut, npartial, ntrivial, nloose, nearly, missing; /* for warnings: graphs; columns */
+    double worst;                                              /* residual of those that are over what tol allows */
 } answer;
 
 /* The rows of n nodes: columns, then padding. c NULL: all padding. node NULL: nodes in order. */
@@ -457,7 +467,10 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     bool cut = false, partial = false, trivial = true, loose = false, early = false;
     o->graph = j->graph;
     o->first = j->first;
-    posenc_status st = pe_magnetic_init(&m, &options, j->request->graph, j->graph, j->ctx, err);
+    posenc_status st = pe_check_twice(j->n, err);
+    if (st)
+        return st;
+    st = pe_magnetic_init(&m, &options, j->request->graph, j->graph, j->ctx, err);
     if (st || (st = pe_magnetic_labels(&m, &labels, err)))
         goto done;
     if ((st = pe_canonical_init(&w, &labels, m.begin, m.node, &m.pace, err)))
@@ -481,6 +494,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
         loose = loose || c.loose;
         early = early || c.early;
         o->missing += c.missing;
+        o->worst = pe_max(o->worst, c.worst);
         trivial = trivial && c.count && c.trivial;
         columns_fini(&c);
     }
@@ -512,6 +526,7 @@ static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *er
 {
     answer *o = copy;
     o->ncut = o->npartial = o->ntrivial = o->nloose = o->nearly = o->missing = 0;
+    o->worst = 0;
     o->row = malloc((size_t)((const magnetic_laplacian *)c->request->params)->k * sizeof *o->row);
     return o->row ? PE_OK : pe_no_memory("memory", err);
 }
@@ -525,6 +540,7 @@ static void end(void *copy, void *self)
     whole->nloose += o->nloose;
     whole->nearly += o->nearly;
     whole->missing += o->missing;
+    whole->worst = pe_max(whole->worst, o->worst);
     free(o->row);
 }
 
@@ -564,6 +580,7 @@ static posenc_status compute(const posenc_request *r, posenc_result *out, posenc
                      "canonical ones");
     if (o.nloose)
         pe_warn(out, "tol = %g is larger than a gap between eigenvalues: those columns are not determined", p->tol);
+    pe_warn_residuals(o.worst, p->tol, "", out);
     return PE_OK;
 }
 
@@ -576,7 +593,7 @@ const posenc_encoding pe_magnetic_laplacian = {
                "S = (A + A^T) / 2 (mean) or max(A, A^T) (max), D = row sums of S;\n"
                "q_absolute=false: q / max(1, min(one-way pairs, n)); the entry at a column's pivot is real and positive",
     .example = "k=3&q=0.1",
-    .revision = 3,
+    .revision = 4,
     .input = PE_GRAPH,
     PE_TABLE(magnetic_laplacian, rows),
     .outputs = outputs,

@@ -41,6 +41,7 @@ enum { SYM, ROW, COL };
 enum { FULL, DIAG, TOPK, ROWS };
 enum { LEAK, SOURCE, UNIFORM, SELF };
 enum { MOST_K = 4096 };
+enum { SQUARES = 64, BY_STEPS = 8 }; /* by squares: of so many nodes; terms that are summed one by one */
 
 static const char *const normalizations[] = { "sym", "row", "col", NULL };
 static const char *const output_words[] = { "full", "diag", "topk", "rows", NULL };
@@ -136,6 +137,32 @@ static posenc_status check_sources(const posenc_request *r, posenc_error *err)
     return faults ? PE_INVALID : PE_OK;
 }
 
+/* Terms of the series. */
+static int64_t terms(double alpha)
+{
+    int64_t k = 0;
+    for (double left = 1; left >= 0x1p-60; k++)
+        left *= 1 - alpha;
+    return k;
+}
+
+static double series_ns(int64_t nterms, double nrows, double n, double arcs)
+{
+    return ceil(nrows / PE_WIDTH) * (double)nterms * pe_sparse_apply_ns(n, arcs);
+}
+
+static const char series_instead[] = "eps approximates with an error_bound; or fewer sources, or a larger alpha";
+
+/* Where the nodes alone take too long nothing is built. A batch says it of each graph, in its status. */
+static posenc_status check_series(const posenc_request *r, posenc_error *err)
+{
+    const pagerank *p = r->params;
+    const int64_t n = r->graph->nodes;
+    return r->graph->batched
+               ? PE_OK
+               : pe_check_time(series_ns(terms(p->alpha), (double)rows_of(p, n), (double)n, 0), "eps", series_instead, err);
+}
+
 static posenc_status check(posenc_request *r, posenc_error *err)
 {
     const pagerank *p = r->params;
@@ -149,6 +176,8 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     else if (r->graph->directed && p->edges.on_directed == PE_DIRECTED_ERROR)
         st = posenc_fail(err, PE_INVALID, "DIRECTED_GRAPH", "graph.directed", "true",
                          "false; or on_directed=symmetrize; or normalization=row or col");
+    if (!pe_given(r, "eps") && known && !st)
+        st = check_series(r, err);
     const double bytes = known ? elements(r) * (double)posenc_dtype_size((posenc_dtype)r->common.dtype) : 0;
     if (bytes > 0x1p31)
         st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", p->output == FULL ? "output" : "sources",
@@ -178,29 +207,38 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
 
 /* ---- what it costs ---- */
 
-/* Terms of the series. */
-static int64_t terms(double alpha)
+/* By squares: each of them, and what it is joined to, a product of small matrices. */
+static double squares_ns(int64_t nterms, double n)
 {
-    int64_t k = 0;
-    for (double left = 1; left >= 0x1p-60; k++)
-        left *= 1 - alpha;
-    return k;
+    double squares = 0;
+    for (int64_t k = BY_STEPS; k < nterms; k *= 2)
+        squares += 2;
+    return 1.5 * squares * n * n * ceil(n / PE_WIDTH);
 }
 
-static double series_ns(int64_t nterms, double nrows, double n, double arcs)
-{
-    return ceil(nrows / PE_WIDTH) * (double)nterms * pe_sparse_apply_ns(n, arcs);
-}
+/* What pushes take, by measure: an arc passed over, and a node that is touched, which is far away in a large graph. */
+static const double ARC_NS = 5;
+static double touch_ns(double n) { return n > 300000 ? 90 : n > 20000 ? 35 : 12; }
 
-/* The least of three bounds on the arcs that a source's pushes walk over: what it has to spread comes in parts of alpha eps
- * at least; the series; and the ball in which a residue can be as large as a threshold, so often as it takes to empty it. */
+/* Rings of the ball of a source are pushed while what is left of a walk, spread over them, is over their thresholds; beyond
+ * that a share of them. A walk is not as far as it could be, half of that is measured. */
 static double push_ns(const pagerank *p, double nrows, const pe_growth *g)
 {
-    const double steps = pe_log(1 / p->eps) / -pe_log(1 - pe_min(p->alpha, 1 - 0x1p-20));
-    const double parts = 1 / (p->alpha * p->eps), ball = pe_growth_arcs(g, (int64_t)steps);
-    const double often = pe_log(1 / p->eps) / p->alpha, series = steps * g->nodes * g->degree;
-    return nrows * (40 + 3 * pe_min(pe_min(parts, series), ball * (1 + often)));
+    const double most = 1 / (p->alpha * p->eps); /* what is spread comes in parts of alpha eps at least */
+    double sum = 0, touched = 1, left = 1;
+    for (int64_t k = 0; left >= p->eps && sum < most; k++, left *= 1 - p->alpha) {
+        const double ball = pe_growth_ball(g, k), arcs = pe_growth_arcs(g, k);
+        const double share = pe_min(left / (p->eps * pe_max(p->normalization == COL ? ball : arcs, 1)), 1);
+        sum += 0.5 * share * share * pe_max(arcs, 1);
+        touched += 0.5 * share * share * (pe_growth_ball(g, k + 1) - ball);
+        if (share < 0x1p-10)
+            break;
+    }
+    return nrows * (300 + ARC_NS * pe_min(sum, most) + touch_ns(g->nodes) * (10 + pe_min(touched, most)));
 }
+
+/* Whether the series is summed, for rows or for what dead ends lose. */
+static bool by_panels(const pagerank *p, bool pushed) { return !pushed || p->dangling == SOURCE || p->dangling == UNIFORM; }
 
 /* How many sources each graph has, (ngraphs); NULL: no memory, or it does not matter. */
 static int32_t *count_sources(const posenc_request *r)
@@ -224,14 +262,15 @@ static void cost(const posenc_request *r, posenc_cost *out)
     for (int64_t i = 0; i < g->ngraphs; i++) {
         const int64_t n = g->ptr[i + 1] - g->ptr[i], m = g->arc_ptr[i + 1] - g->arc_ptr[i];
         const double arcs = one_way ? (double)m : 2 * (double)m, nrows = sources ? sources[i] : (double)n;
-        const uint64_t scratch = pe_walk_bytes(n, m, one_way) + 200 * (uint64_t)n + 64 * MOST_K;
+        const uint64_t scratch = pe_walk_bytes(n, m, one_way) + 64 * MOST_K + (1u << 18) +
+                                 (uint64_t)n * (24u + (pushed ? 48u : 0u) + (by_panels(p, pushed) ? 128u : 0u));
         out->ns += 3000 + 100 * (double)m + 40 * (double)n;
         if (pushed && nrows > 0) {
             /* hubs that never have so much are not passed */
             const pe_growth growth = pe_growth_of(g, i, one_way, 1 / p->eps, PE_GROWTH_STEPS, r->ctx);
             out->ns += push_ns(p, nrows, &growth);
         } else {
-            out->ns += series_ns(nterms, nrows, (double)n, arcs);
+            out->ns += n <= SQUARES ? squares_ns(nterms, (double)n) : series_ns(nterms, nrows, (double)n, arcs);
         }
         if (!pushed || p->output != TOPK)
             out->ns += nrows * (double)n * (p->output == DIAG ? 0.1 : 4);
@@ -465,6 +504,10 @@ static posenc_status follow_dead_ends(solver *s)
     }
     if (st || !s->dead_ends || s->p->dangling == LEAK || s->p->dangling == SELF)
         return st;
+    if ((st = pe_check_time(2 * (double)s->terms * pe_sparse_apply_ns((double)s->n, (double)w->arcs), "dangling",
+                            "leak or self, or a larger alpha: what is lost at dead ends is a series over the whole graph",
+                            s->err)))
+        return st;
     if ((st = solve(s, col ? &w->in : &w->out, s->lost)) || (st = solve(s, col ? &w->out : &w->in, s->everywhere)))
         return st;
     for (int64_t v = 0; v < s->n && !st; v++) {
@@ -482,7 +525,7 @@ static posenc_status follow_dead_ends(solver *s)
 static posenc_status by_series(solver *s)
 {
     posenc_status st = pe_check_time(series_ns(s->terms, (double)s->nrows, (double)s->n, (double)s->walk.arcs), "eps",
-                                     "eps approximates with an error_bound; or fewer sources, or a larger alpha", s->err);
+                                     series_instead, s->err);
     for (int64_t i = 0; i < s->nrows && !st; i += PE_WIDTH) {
         const int64_t count = s->nrows - i < PE_WIDTH ? s->nrows - i : PE_WIDTH;
         double *x = s->x, *y = s->y;
@@ -504,8 +547,6 @@ static posenc_status by_series(solver *s)
 }
 
 /* ---- the series by squares, of small graphs ---- */
-
-enum { SQUARES = 64, BY_STEPS = 8 }; /* nodes; terms that are summed one by one */
 
 /* y = M x (+ x where `more`); all (rows, 8 width), rows a multiple of four of which n count: a column a source. */
 static PE_CLONES void multiply(int64_t n, int64_t width, const double *m, const double *x, double *y, bool more)
@@ -595,12 +636,19 @@ static posenc_status by_squares(solver *s)
 
 /* ---- push ---- */
 
+/* A node, in one place: each arc leads to another one. */
+typedef struct cell {
+    double p, r;  /* spread already; not yet */
+    double share; /* of the threshold: see threshold() */
+    int state;    /* TOUCHED, QUEUED */
+} cell;
+
 typedef struct push {
-    double *p, *r;            /* (n) spread already; not yet */
+    cell *of;                 /* (n) */
     int32_t *touched, *queue; /* (n) nodes with p or r; a ring of those to push */
-    uint8_t *state;           /* (n) TOUCHED, QUEUED */
     int64_t ntouched, head, waiting;
-    double largest; /* the largest degree, in mean weights, at least 1 */
+    double largest;     /* the largest degree, in mean weights, at least 1 */
+    double ns, most_ns; /* what all this takes by estimate; where it stops */
 } push;
 
 enum { TOUCHED = 1, QUEUED = 2 };
@@ -611,47 +659,65 @@ static double weight_at(const solver *s, int64_t u)
     return d > 0 ? d : 1;
 }
 
-/* A residue below it stays. */
-static double threshold(const solver *s, int64_t source, int64_t u)
+/* What a node's threshold grows with: eps d(u); sym: eps sqrt(d(source)) sqrt(d(u)); col: eps. */
+static double share_of(const solver *s, int64_t u)
 {
-    const double eps = s->p->eps;
-    if (s->p->normalization == COL)
-        return eps;
-    return s->p->normalization == ROW ? eps * weight_at(s, u) : eps * sqrt(weight_at(s, source)) * sqrt(weight_at(s, u));
+    return s->p->normalization == COL ? 1 : s->p->normalization == ROW ? weight_at(s, u) : sqrt(weight_at(s, u));
 }
 
-static void add_residue(const solver *s, push *q, int64_t source, int32_t v, double r)
+/* By a node's share: a residue below it stays. */
+static double threshold(const solver *s, const push *q, int64_t source)
 {
-    if (!(q->state[v] & TOUCHED)) {
-        q->state[v] |= TOUCHED;
+    return s->p->normalization == SYM ? s->p->eps * q->of[source].share : s->p->eps;
+}
+
+static void add_residue(const solver *s, push *q, double least, int32_t v, double r)
+{
+    cell *c = &q->of[v];
+    if (!(c->state & TOUCHED)) {
+        c->state |= TOUCHED;
         q->touched[q->ntouched++] = v;
     }
-    q->r[v] += r;
-    if (!(q->state[v] & QUEUED) && q->r[v] >= threshold(s, source, v)) {
-        q->state[v] |= QUEUED;
+    c->r += r;
+    if (!(c->state & QUEUED) && c->r >= least * c->share) {
+        c->state |= QUEUED;
         int64_t at = q->head + q->waiting++;
         q->queue[at < s->n ? at : at - s->n] = v;
     }
 }
 
+/* Where pushing stops, to say that it takes longer than it may. */
+static const double FAR_TOO_LONG_NS = 1.02 * PE_TOO_LONG_NS;
+
+/* Of the rows of `done` sources what all of them take [ns]; more than is allowed: LIMIT. */
+static posenc_status check_pushes(const solver *s, const push *q, int64_t done)
+{
+    return pe_check_time(q->ns / (double)done * (double)s->nrows, "eps", "a larger eps, fewer sources, or a larger alpha",
+                         s->err);
+}
+
 static posenc_status spread(const solver *s, push *q, int64_t source)
 {
     const pe_sparse *m = &s->walk.out;
+    const double least = threshold(s, q, source), touch = touch_ns((double)s->n);
     posenc_status st = PE_OK;
-    add_residue(s, q, source, (int32_t)source, 1);
-    while (q->waiting && !st) {
+    add_residue(s, q, least, (int32_t)source, 1);
+    while (q->waiting && q->ns < q->most_ns && !st) {
         const int32_t u = q->queue[q->head];
         q->head = q->head + 1 < s->n ? q->head + 1 : 0;
         q->waiting--;
-        q->state[u] &= (uint8_t)~QUEUED;
-        const double r = q->r[u];
-        q->r[u] = 0;
-        q->p[u] += s->p->alpha * r;
+        cell *c = &q->of[u];
+        c->state &= ~QUEUED;
+        const double r = c->r;
+        const int64_t before = q->ntouched;
+        c->r = 0;
+        c->p += s->p->alpha * r;
         for (int64_t a = m->ptr[u]; a < m->ptr[u + 1] && !st; a++) {
             if (m->value[a] > 0)
-                add_residue(s, q, source, m->col[a], m->value[a] * r);
+                add_residue(s, q, least, m->col[a], m->value[a] * r);
             st = pe_pace_add(s->pace, 16);
         }
+        q->ns += ARC_NS * (double)(1 + m->ptr[u + 1] - m->ptr[u]) + touch * (double)(q->ntouched - before);
         if (!st)
             st = pe_pace_add(s->pace, 10);
     }
@@ -663,10 +729,11 @@ static posenc_status bound(const solver *s, const push *q, int64_t source, doubl
 {
     posenc_status st = PE_OK;
     double rest = 0, part = 0;
+    const double least = threshold(s, q, source);
     for (int64_t i = 0; i < q->ntouched && !st; i++) {
-        const int32_t u = q->touched[i];
-        const double share = q->r[u] / threshold(s, source, u);
-        rest += q->r[u];
+        const cell *c = &q->of[q->touched[i]];
+        const double share = c->r / (least * c->share);
+        rest += c->r;
         part = share > part ? share : part;
         st = pe_pace_add(s->pace, 10);
     }
@@ -690,12 +757,12 @@ static posenc_status best_of_few(solver *s, const push *q, int64_t i)
     b->count = 0;
     for (int64_t j = 0; j < q->ntouched && !st; j++) {
         const int32_t v = q->touched[j];
-        if (v != u && q->p[v] > 0)
-            consider(b, v, complete(s, u, v, q->p[v]));
+        if (v != u && q->of[v].p > 0)
+            consider(b, v, complete(s, u, v, q->of[v].p));
         st = pe_pace_add(s->pace, 20);
     }
     for (int64_t v = 0; v < s->n && b->count < b->k && !st; v++) { /* then the zeros, by id */
-        if (v != u && !(q->p[v] > 0))
+        if (v != u && !(q->of[v].p > 0))
             consider(b, v, 0);
         st = pe_pace_add(s->pace, 20);
     }
@@ -705,12 +772,30 @@ static posenc_status best_of_few(solver *s, const push *q, int64_t i)
 static posenc_status forget(push *q, pe_pace *pace)
 {
     for (int64_t i = 0; i < q->ntouched; i++) {
-        const int32_t v = q->touched[i];
-        q->p[v] = q->r[v] = 0;
-        q->state[v] = 0;
+        cell *c = &q->of[q->touched[i]];
+        c->p = c->r = 0;
+        c->state = 0;
     }
     posenc_status st = pe_pace_add(pace, 4 * q->ntouched);
-    q->ntouched = q->head = 0;
+    q->ntouched = q->head = q->waiting = 0;
+    return st;
+}
+
+/* Many rows are tried on a few of them first: where those say that all take too long, the others are not begun. */
+static posenc_status try_a_few(solver *s, push *q)
+{
+    enum { SAMPLE = 64 };
+    posenc_status st = PE_OK;
+    if (s->nrows < 4 * SAMPLE)
+        return PE_OK;
+    q->most_ns = FAR_TOO_LONG_NS * SAMPLE / (double)s->nrows;
+    for (int64_t i = 0; i < SAMPLE && !st; i++) {
+        st = spread(s, q, node_of(s, i * (s->nrows / SAMPLE) + s->nrows / SAMPLE / 2));
+        if (!st && !(st = forget(q, s->pace)) && q->ns >= q->most_ns)
+            st = check_pushes(s, q, i + 1);
+    }
+    q->ns = 0;
+    q->most_ns = FAR_TOO_LONG_NS;
     return st;
 }
 
@@ -719,32 +804,34 @@ static posenc_status by_push(solver *s)
     const size_t n = (size_t)s->n + 1;
     posenc_status st = PE_OK;
     const bool everywhere = s->dead_ends && s->p->dangling == UNIFORM;
-    push q = { .p = calloc(n, sizeof *q.p),
-               .r = calloc(n, sizeof *q.r),
+    push q = { .of = calloc(n, sizeof *q.of),
                .touched = pe_work_memory(n * sizeof *q.touched),
                .queue = pe_work_memory(n * sizeof *q.queue),
-               .state = calloc(n, 1),
-               .largest = 1 };
-    if (!q.p || !q.r || !q.touched || !q.queue || !q.state)
+
+               .largest = 1,
+               .most_ns = FAR_TOO_LONG_NS };
+    if (!q.of || !q.touched || !q.queue)
         st = pe_no_memory("memory", s->err);
     for (int64_t v = 0; v < s->n && !st; v++) {
+        q.of[v].share = share_of(s, v);
         q.largest = weight_at(s, v) > q.largest ? weight_at(s, v) : q.largest;
-        st = pe_pace_add(s->pace, 6);
+        st = pe_pace_add(s->pace, 12);
     }
+    if (!st)
+        st = try_a_few(s, &q);
     for (int64_t i = 0; i < s->nrows && !st; i++) {
         const int64_t u = node_of(s, i);
         double *b = (double *)s->o->bounds->data + place_of(s, i);
-        if ((st = spread(s, &q, u)) || (st = bound(s, &q, u, b)))
+        if ((st = spread(s, &q, u)) || (q.ns >= q.most_ns && (st = check_pushes(s, &q, i + 1))) || (st = bound(s, &q, u, b)))
             break;
-        st = s->p->output == TOPK && !everywhere ? best_of_few(s, &q, i) : put(s, i, q.p, 1);
+        st = s->p->output == TOPK && !everywhere ? best_of_few(s, &q, i)
+                                                 : put(s, i, &q.of[0].p, sizeof(cell) / sizeof(double));
         if (!st)
             st = forget(&q, s->pace);
     }
-    free(q.p);
-    free(q.r);
+    free(q.of);
     free(q.touched);
     free(q.queue);
-    free(q.state);
     return st;
 }
 
@@ -802,9 +889,11 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     s.terms = o->terms;
     s.lost = memory;
     s.everywhere = memory + s.n;
-    s.x = pe_panel_new(s.n);
-    s.y = pe_panel_new(s.n);
-    if (!memory || !s.x || !s.y)
+    if (by_panels(s.p, o->pushed)) {
+        s.x = pe_panel_new(s.n);
+        s.y = pe_panel_new(s.n);
+    }
+    if (!memory || (by_panels(s.p, o->pushed) && (!s.x || !s.y)))
         st = pe_no_memory("memory", err);
     if (!st && !(st = dampen(s.walk.in.value, s.walk.arcs, 1 - s.p->alpha, s.pace)))
         st = dampen(s.walk.out.value, s.walk.arcs, 1 - s.p->alpha, s.pace);

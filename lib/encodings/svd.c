@@ -23,6 +23,7 @@
 #include "graph/spectrum.h"
 #include "graph/store.h"
 #include "linalg/canonical.h"
+#include "linalg/small.h"
 #include "linalg/sort.h"
 
 #include <math.h>
@@ -73,7 +74,9 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     p->edges.directed = true;
     posenc_status st = pe_check_partial(r, p->allow_partial, err);
     if (!p->random_flip && p->seed != 0)
-        return pe_not_applicable(err, "seed", posenc_text("%lld", (long long)p->seed).s, "random_flip=true to go with it");
+        st = pe_not_applicable(err, "seed", posenc_text("%lld", (long long)p->seed).s, "random_flip=true to go with it");
+    if (!r->graph->batched && pe_check_twice(r->graph->nodes, err)) /* a batch says it in its status */
+        st = PE_LIMIT;
     return st;
 }
 
@@ -94,23 +97,54 @@ static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_e
     return st ? st : pe_status_output(r, out, err);
 }
 
+/* [ns] as `laplacian`, for the cover of n nodes and m edges. */
+static double solver_ns(double n, double m, double k)
+{
+    n = pe_min(n, 2 * m); /* nodes without arcs are no work */
+    if (n <= PE_SMALL_ROWS)
+        return 0.05 * n * n * n + 50 * n * k + n * n * k;
+    const double dense = n * n * n + 128 * n * n;
+    if (n < 2 * k + 2 * pe_min(k, 64) + 97)
+        return dense;
+    const double each = pe_min(m / pe_max(n, 1), 8);
+    return pe_min(dense, 5000 * n * (1 + each * each / 3) * (0.75 + k / 32) + 6.3 * n * k * k);
+}
+
+/* What a cover of so many nodes and arcs holds until it is encoded: its components taken out as well, and their pairs. */
+static uint64_t cover_bytes(uint64_t nodes, uint64_t arcs, uint64_t want)
+{
+    return nodes * (80 + sizeof(pe_pairs) + (sizeof(pe_small) + 48) / 2) + 48 * arcs + 16 * nodes * (want + 7) + 256;
+}
+
+/* A batch costs the sum of its graphs; it holds a chunk of them, and works on the largest. */
 static void cost(const posenc_request *r, posenc_cost *out)
 {
     const svd *p = r->params;
     const posenc_graph *g = r->graph;
     *out = (posenc_cost){ .ns = 500 };
-    for (int64_t i = 0; i < g->ngraphs; i++) {
-        const double all = 2 * (double)(g->ptr[i + 1] - g->ptr[i]), k = (double)p->k;
-        const double m = (g->directed ? 1 : 2) * (double)(g->arc_ptr[i + 1] - g->arc_ptr[i]);
-        const double n = pe_min(all, 2 * m); /* nodes without arcs are no work */
-        double ns = n * n * n + 128 * n * n;
-        if (n > 128 && n >= 2 * k + 2 * pe_min(k, 64) + 97)
-            ns = pe_min(ns, 8000 * (n + pe_min(2 * m, 8 * n)) * (1 + k / 32) + 6.3 * n * k * k);
-        out->ns += 8000 + 250 * m + (250 + 60 * k) * all + ns;
-        const int64_t nodes = (int64_t)all, arcs = 2 * (int64_t)m, want = p->k < nodes ? p->k : nodes;
-        const uint64_t scratch = pe_component_bytes(nodes, arcs, want) + 60 * (uint64_t)arcs + 200 * (uint64_t)nodes +
-                                 (uint64_t)nodes * 8 * (uint64_t)(3 * want + 2) + 16 * pe_spectrum_extra_numbers(nodes);
-        out->scratch = scratch > out->scratch ? scratch : out->scratch;
+    for (int64_t begin = 0, end; begin < g->ngraphs; begin = end) {
+        uint64_t held = 0, largest = 0;
+        int64_t widest = 2, most_arcs = 1, all_nodes = 0;
+        end = pe_chunk_end(g, begin);
+        for (int64_t i = begin; i < end; i++) {
+            const int64_t nodes = 2 * (g->ptr[i + 1] - g->ptr[i]), m = g->arc_ptr[i + 1] - g->arc_ptr[i];
+            const int64_t arcs = (g->directed ? 2 : 4) * m, want = p->k < nodes ? p->k : nodes;
+            const double k = (double)p->k;
+            out->ns += 8000 + 125 * (double)arcs + (100 + 25 * k) * (double)nodes +
+                       solver_ns((double)nodes, (double)arcs / 2, k);
+            const uint64_t scratch = pe_component_bytes(nodes, arcs, want) + 60 * (uint64_t)arcs + 200 * (uint64_t)nodes +
+                                     (uint64_t)nodes * 8 * (uint64_t)(3 * want + 2) + 16 * pe_spectrum_extra_numbers(nodes);
+            largest = scratch > largest ? scratch : largest;
+            held += cover_bytes((uint64_t)nodes, (uint64_t)arcs, (uint64_t)want);
+            widest = nodes > widest ? nodes : widest;
+            most_arcs = arcs > most_arcs ? arcs : most_arcs;
+            all_nodes += nodes;
+        }
+        widest = widest < PE_SMALL_ROWS ? widest : PE_SMALL_ROWS;
+        most_arcs = most_arcs < widest * widest ? most_arcs : widest * widest;
+        const uint64_t together = pe_small_bytes(widest, most_arcs, p->k, all_nodes / 2);
+        held += together > largest ? together : largest;
+        out->scratch = held > out->scratch ? held : out->scratch;
     }
 }
 
@@ -124,6 +158,7 @@ typedef struct cover {
     int64_t *begin;
     int32_t *node, *place;
     pe_pairs *pairs; /* (components) of c I - B */
+    int64_t zero_edges;
     pe_pace pace;
 } cover;
 
@@ -170,20 +205,15 @@ static posenc_status append(cover *b, const pe_csr *a, int64_t first, int64_t sh
     return st;
 }
 
-static posenc_status cover_init(cover *b, const svd *p, const posenc_graph *graph, int64_t g, int64_t *zero_edges,
-                                posenc_context *ctx, posenc_error *err)
+static posenc_status cover_init(cover *b, const svd *p, const posenc_graph *graph, int64_t g, posenc_context *ctx,
+                                posenc_error *err)
 {
     pe_csr forth = { 0 }, back = { 0 };
     b->pace = (pe_pace){ .ctx = ctx, .left = PE_PACE_STEPS };
     posenc_status st = pe_csr_build(graph, g, &p->edges, &forth, ctx, err);
     if (st || (st = pe_csr_transpose(&forth, &back, ctx, err)))
         goto done;
-    *zero_edges = forth.zero_edges;
-    if (2 * forth.n > INT32_MAX) {
-        st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph.num_nodes", posenc_text("%lld", (long long)forth.n).s,
-                         "at most %d nodes: the computation has a row for each end of an arc", INT32_MAX / 2);
-        goto done;
-    }
+    b->zero_edges = forth.zero_edges;
     const double bound = sqrt(largest(forth.degree, forth.n)) * sqrt(largest(back.degree, back.n));
     frexp(bound, &b->exponent);
     b->c = ldexp(bound, -b->exponent) * (1 + 1e-9);
@@ -212,30 +242,36 @@ done:
     return st;
 }
 
-/* The `want` smallest pairs of c I - B on component k; none where all its singular values are 0. */
-static posenc_status solve(cover *b, const svd *p, int64_t k, int64_t want, posenc_context *ctx, posenc_error *err)
+/* c I - B on one component. */
+typedef struct part {
+    pe_component m;
+    double most; /* the largest degree */
+    void *memory;
+} part;
+
+/* Component k; memory is NULL where all its singular values are 0. */
+static posenc_status take_out(cover *b, int64_t k, part *out, posenc_error *err)
 {
     const pe_csr *a = &b->csr;
     const int64_t begin = b->begin[k], n = b->begin[k + 1] - begin;
     posenc_status st = PE_OK;
     int64_t arcs = 0;
-    double most = 0;
+    *out = (part){ 0 };
     for (int64_t i = begin; i < begin + n && !st; i++) {
         arcs += a->ptr[b->node[i] + 1] - a->ptr[b->node[i]];
-        most = pe_max(most, a->degree[b->node[i]]);
+        out->most = pe_max(out->most, a->degree[b->node[i]]);
         st = pe_pace_add(&b->pace, 8);
     }
-    if (st || most <= nothing * b->c)
+    if (st || out->most <= nothing * b->c)
         return st;
-    /* residuals are bounded for the whole graph, linalg's by the component's own degrees */
-    const double tol = most < 0.5 * b->c ? p->tol * (b->c / most) : p->tol;
-    int64_t *ptr = calloc((size_t)n + 1, sizeof *ptr);
-    int32_t *col = malloc((size_t)arcs * sizeof *col);
-    double *weight = malloc((size_t)arcs * sizeof *weight), *degree = malloc((size_t)n * sizeof *degree);
-    double *diagonal = malloc((size_t)n * sizeof *diagonal);
-    if (!ptr || !col || !weight || !degree || !diagonal)
-        st = pe_no_memory("memory", err);
-    arcs = 0;
+    double *weight = out->memory = malloc((size_t)(arcs + 2 * n) * sizeof *weight + (size_t)(n + 1) * sizeof(int64_t) +
+                                          (size_t)arcs * sizeof(int32_t));
+    if (!weight)
+        return pe_no_memory("memory", err);
+    double *degree = weight + arcs, *diagonal = degree + n;
+    int64_t *ptr = (int64_t *)(diagonal + n);
+    int32_t *col = (int32_t *)(ptr + n + 1);
+    arcs = ptr[0] = 0;
     for (int64_t i = 0; i < n && !st; i++) {
         const int32_t u = b->node[begin + i];
         for (int64_t j = a->ptr[u]; j < a->ptr[u + 1]; j++) {
@@ -247,15 +283,85 @@ static posenc_status solve(cover *b, const svd *p, int64_t k, int64_t want, pose
         diagonal[i] = b->c;
         st = pe_pace_add(&b->pace, 12 * (a->ptr[u + 1] - a->ptr[u]) + 16);
     }
-    const pe_component m = { .n = n, .ptr = ptr, .col = col, .weight = weight, .degree = degree, .diagonal = diagonal };
+    out->m = (pe_component){ .n = n, .ptr = ptr, .col = col, .weight = weight, .degree = degree, .diagonal = diagonal };
+    if (st) {
+        free(out->memory);
+        out->memory = NULL;
+    }
+    return st;
+}
+
+/* How many pairs component k has to give when `most` are wanted of all: half of its eigenvalues are positive at most. */
+static int64_t want_of(const cover *b, int64_t k, int64_t most)
+{
+    const int64_t half = (b->begin[k + 1] - b->begin[k]) / 2;
+    return half < most ? half : most;
+}
+
+static int64_t most_of(const svd *p, const cover *b) { return p->k < b->csr.n / 2 ? p->k : b->csr.n / 2; }
+
+static bool is_small(const cover *b, int64_t k)
+{
+    const int64_t n = b->begin[k + 1] - b->begin[k];
+    return n > 1 && n <= PE_SMALL_ROWS;
+}
+
+/* Small components of all covers, in lanes. A component's bytes do not depend on its company; what is not solved is left. */
+static posenc_status solve_small(cover *b, int64_t count, const svd *p, pe_pace *pace, posenc_error *err)
+{
+    posenc_status st = PE_OK;
+    int64_t n = 0, some = 0;
+    for (int64_t i = 0; i < count && !st; i++)
+        for (int64_t k = 0; b[i].pairs && k < b[i].csr.ncomponents && !st; k++) {
+            some += is_small(&b[i], k);
+            st = pe_pace_add(pace, 4);
+        }
+    if (st || !some)
+        return st;
+    pe_small *job = malloc((size_t)some * sizeof *job);
+    part *taken = malloc((size_t)some * sizeof *taken);
+    if (!job || !taken)
+        st = pe_no_memory("memory", err);
+    for (int64_t i = 0; i < count && !st; i++)
+        for (int64_t k = 0; b[i].pairs && k < b[i].csr.ncomponents && !st; k++) {
+            const int64_t want = is_small(&b[i], k) ? want_of(&b[i], k, most_of(p, &b[i])) : 0;
+            if ((st = pe_pace_add(pace, 4)) || !want || (st = take_out(&b[i], k, &taken[n], err)))
+                continue;
+            if (taken[n].memory) {
+                job[n] = (pe_small){ .c = taken[n].m, .want = want, .tol = p->tol, .out = &b[i].pairs[k] };
+                n++;
+            }
+        }
     if (!st)
-        st = pe_component_pairs(&m, want, pe_spectrum_extra(n), tol, p->max_iter, PE_SOLVER_AUTO, p->allow_partial,
-                                &b->pairs[k], ctx, err);
-    free(ptr);
-    free(col);
-    free(weight);
-    free(degree);
-    free(diagonal);
+        st = pe_small_solve(job, n, pace, err);
+    for (int64_t i = 0; i < n; i++)
+        free(taken[i].memory);
+    free(taken);
+    free(job);
+    return st;
+}
+
+/* The `want` smallest pairs of c I - B on component k; none where all its singular values are 0. */
+static posenc_status solve(cover *b, const svd *p, int64_t k, int64_t want, posenc_context *ctx, posenc_error *err)
+{
+    part one;
+    if (b->pairs[k].count)
+        return pe_pairs_rows(&b->pairs[k], err);
+    posenc_status st = take_out(b, k, &one, err);
+    if (st || !one.memory)
+        return st;
+    if (p->allow_partial && is_small(b, k)) {
+        pe_small job = { .c = one.m, .want = want, .tol = p->tol, .out = &b->pairs[k] };
+        if ((st = pe_small_solve(&job, 1, &b->pace, err)) || b->pairs[k].count) {
+            free(one.memory);
+            return st ? st : pe_pairs_rows(&b->pairs[k], err);
+        }
+    }
+    /* residuals are bounded for the whole graph, linalg's by the component's own degrees */
+    const double tol = one.most < 0.5 * b->c ? p->tol * (b->c / one.most) : p->tol;
+    st = pe_component_pairs(&one.m, want, pe_spectrum_extra(one.m.n), tol, p->max_iter, PE_SOLVER_AUTO, p->allow_partial,
+                            &b->pairs[k], ctx, err);
+    free(one.memory);
     return st;
 }
 
@@ -289,10 +395,9 @@ static posenc_status find_pairs(cover *b, const svd *p, int64_t most, pe_eigenpa
     posenc_status st = PE_OK;
     *next = INFINITY;
     for (int64_t k = 0; k < b->csr.ncomponents && !st; k++) {
-        const int64_t size = b->begin[k + 1] - b->begin[k];
-        if ((st = pe_pace_add(&b->pace, 4)) || size == 1)
+        const int64_t want = want_of(b, k, most);
+        if ((st = pe_pace_add(&b->pace, 4)) || !want)
             continue;
-        const int64_t want = size / 2 < most ? size / 2 : most; /* at most half are positive */
         pe_grace_search(grace);
         st = solve(b, p, k, want, ctx, err);
         pe_grace_rest(grace);
@@ -465,22 +570,46 @@ static posenc_status write_rows(const posenc_request *r, const cover *b, const c
 /* What the warnings count, in graphs; and columns. */
 typedef struct tally {
     int64_t cut, partial, loose, early, missing;
+    double worst; /* residual of those that are over what tol allows */
 } tally;
+
+typedef struct answer {
+    tally count;
+    cover *cover; /* (graphs) of a chunk, until they are encoded; NULL: each is made when it is */
+    int64_t first, chunk;
+} answer;
+
+/* Hands over the cover of j's graph, its small components solved: the caller finishes it, whatever is returned. */
+static posenc_status take_cover(answer *o, pe_graph_job *j, cover *out, posenc_error *err)
+{
+    const svd *p = j->request->params;
+    posenc_status st = PE_OK;
+    if (o->cover && o->cover[j->graph - o->first].pairs) {
+        *out = o->cover[j->graph - o->first];
+        o->cover[j->graph - o->first] = (cover){ 0 };
+        return PE_OK;
+    }
+    if ((st = pe_check_twice(j->n, err)) || (st = cover_init(out, p, j->request->graph, j->graph, j->ctx, err)))
+        return st;
+    return p->allow_partial ? PE_OK : solve_small(out, 1, p, &out->pace, err); /* partial: one by one */
+}
 
 static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
 {
     const posenc_request *r = j->request;
     const svd *p = r->params;
-    tally *t = self;
+    answer *o = self;
+    tally *t = &o->count;
     if (!p->padding && j->n < p->k)
         return pe_invalid(err, "k", posenc_text("%lld", (long long)p->k),
                           "at most %lld, the number of nodes, with padding=false", (long long)j->n);
     cover b = { 0 };
     pe_canonical w = { 0 };
     columns c = { 0 };
-    posenc_status st = cover_init(&b, p, r->graph, j->graph, &j->zero_edges, j->ctx, err);
+    posenc_status st = take_cover(o, j, &b, err);
     if (st)
         goto done;
+    j->zero_edges = b.zero_edges;
     pe_csr labels = b.csr;
     labels.weight = b.label;
     if ((st = pe_canonical_init(&w, &labels, b.begin, b.node, &b.pace, err)))
@@ -495,6 +624,9 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     t->loose += c.loose;
     t->early += c.early;
     t->missing += c.missing;
+    for (int64_t i = 0; i < c.count; i++)
+        if (sqrt(2) * c.residual[i] > 2 * p->tol * b.c)
+            t->worst = pe_max(t->worst, ldexp(sqrt(2) * c.residual[i], b.exponent));
 done:
     free(c.memory);
     pe_canonical_fini(&w);
@@ -512,50 +644,88 @@ static posenc_status spoil(pe_graph_job *j, void *self)
     return st;
 }
 
+static void forget_covers(answer *o, int64_t count)
+{
+    for (int64_t i = 0; o->cover && i < count; i++)
+        cover_fini(&o->cover[i]);
+    free(o->cover);
+    o->cover = NULL;
+}
+
+/* The graphs of a batch in company. */
 static posenc_status begin(void *copy, const pe_graph_chunk *c, posenc_error *err)
 {
-    (void)c, (void)err;
-    *(tally *)copy = (tally){ 0 };
-    return PE_OK;
+    answer *o = copy;
+    const svd *p = c->request->params;
+    const posenc_graph *graph = c->request->graph;
+    const int64_t count = c->end - c->begin;
+    *o = (answer){ .first = c->begin, .chunk = count };
+    if (!graph->batched)
+        return PE_OK;
+    posenc_status st = PE_OK;
+    pe_pace pace = { .ctx = c->ctx, .left = PE_PACE_STEPS };
+    if (!(o->cover = calloc((size_t)count + 1, sizeof *o->cover)))
+        return pe_no_memory("memory", err);
+    for (int64_t i = 0; i < count && !st; i++) {
+        if (graph->ptr[c->begin + i + 1] - graph->ptr[c->begin + i] > PE_SMALL_ROWS)
+            continue; /* not small: by itself */
+        st = cover_init(&o->cover[i], p, graph, c->begin + i, c->ctx, NULL);
+        if (st == PE_INVALID) { /* said in its turn */
+            cover_fini(&o->cover[i]);
+            st = PE_OK;
+        } else if (st == PE_BUSY) {
+            pe_no_memory("memory", err);
+        }
+    }
+    if (!st)
+        st = solve_small(o->cover, count, p, &pace, err);
+    if (st)
+        forget_covers(o, count);
+    return st;
 }
 
 static void end(void *copy, void *self)
 {
-    const tally *some = copy;
-    tally *all = self;
+    answer *o = copy;
+    const tally *some = &o->count;
+    tally *all = &((answer *)self)->count;
     all->cut += some->cut;
     all->partial += some->partial;
     all->loose += some->loose;
     all->early += some->early;
     all->missing += some->missing;
+    all->worst = pe_max(all->worst, some->worst);
+    forget_covers(o, o->chunk);
 }
 
 static posenc_status compute(const posenc_request *r, posenc_result *out, posenc_context *ctx, posenc_error *err)
 {
     const svd *p = r->params;
-    tally t = { 0 };
+    answer o = { 0 };
+    const tally *t = &o.count;
     const pe_graph_task task = { .encode = encode,
                                  .spoil = spoil,
-                                 .self = &t,
-                                 .size = sizeof t,
+                                 .self = &o,
+                                 .size = sizeof o,
                                  .begin = begin,
                                  .end = end,
                                  .partial = p->allow_partial };
     posenc_status st = pe_each_graph(r, out, &task, ctx, err);
     if (st)
         return st;
-    if (t.early)
+    if (t->early)
         pe_warn(out, "stopped early: %lld columns were not found and are NaN, those found are perhaps not the largest",
-                (long long)t.missing);
-    if (t.cut)
+                (long long)t->missing);
+    if (t->cut)
         pe_warn(out, "k = %lld divides a repeated singular value: the last columns are one choice of basis, see determined",
                 (long long)p->k);
-    if (t.partial)
+    if (t->partial)
         pe_warn(out,
                 "a singular value is repeated too often to be computed whole: its columns are singular vectors, but not "
                 "the canonical ones");
-    if (t.loose)
+    if (t->loose)
         pe_warn(out, "tol = %g is larger than a gap between singular values: those columns are not determined", p->tol);
+    pe_warn_residuals(t->worst, p->tol, "", out);
     return PE_OK;
 }
 
@@ -567,7 +737,7 @@ const posenc_encoding pe_svd = {
         "Hussain et al. 2022, Global self-attention as a replacement for graph convolution, arXiv:2108.03348; DGL svd_pe",
     .formula = "A = U S V^T, the m = min(k, n) largest: [ U sqrt(S) | V sqrt(S) | 0 ], 2k columns",
     .example = "k=3",
-    .revision = 3,
+    .revision = 4,
     .input = PE_GRAPH,
     PE_TABLE(svd, rows),
     .outputs = outputs,

@@ -238,6 +238,21 @@ void pe_square_offsets(const posenc_graph *g, int64_t *to)
         to[i + 1] = to[i] + (g->ptr[i + 1] - g->ptr[i]) * (g->ptr[i + 1] - g->ptr[i]);
 }
 
+posenc_status pe_check_twice(int64_t nodes, posenc_error *err)
+{
+    if (nodes <= INT32_MAX / 2)
+        return PE_OK;
+    return posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", "graph.num_nodes", posenc_text("%lld", (long long)nodes).s,
+                       "at most %d nodes: the matrix has two rows for each", INT32_MAX / 2);
+}
+
+void pe_warn_residuals(double worst, double tol, const char *where, posenc_result *out)
+{
+    if (worst > 0)
+        pe_warn(out, "residuals up to %.3g pass tol = %g%s: values too near to each other are taken for one, with one basis",
+                worst, tol, where);
+}
+
 void pe_warn_directed(const posenc_request *r, posenc_result *out)
 {
     if (r->graph->directed)

@@ -107,6 +107,13 @@ posenc_status pe_check_time(double ns, const char *field, const char *instead, p
 /* Rows first .. first + n - 1 of the first axis: NaN, or -1 of signed integers, 0 of unsigned ones. */
 posenc_status pe_spoil(posenc_tensor *t, int64_t first, int64_t n, pe_pace *pace);
 
+/* LIMIT where a matrix of two rows a node has more than int32 can number. */
+posenc_status pe_check_twice(int64_t nodes, posenc_error *err);
+
+/* That a residual is over what tol allows, if `worst`, the largest one that is, is not 0. `where` follows tol in the
+ * sentence. */
+void pe_warn_residuals(double worst, double tol, const char *where, posenc_result *out);
+
 /* That the graph, if it is directed, was symmetrized. */
 void pe_warn_directed(const posenc_request *r, posenc_result *out);
 

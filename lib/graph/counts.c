@@ -57,7 +57,7 @@ posenc_status pe_count_build(const posenc_graph *graph, int64_t g, const pe_csr_
     return st;
 }
 
-uint64_t pe_count_bytes(int64_t nodes, int64_t arcs) { return 64 * (uint64_t)nodes + 72 * (uint64_t)arcs + 1024; }
+uint64_t pe_count_bytes(int64_t nodes, int64_t arcs) { return 48 * (uint64_t)nodes + 64 * (uint64_t)arcs + 1024; }
 
 posenc_status pe_count_fits(posenc_dtype dtype, double largest, posenc_error *err)
 {

@@ -1,7 +1,7 @@
 #include "ldl.h"
 #include "core/memory.h"
 #include "core/params.h"
-#include "minimum_degree.h"
+#include "minimum_fill.h"
 
 #include <float.h>
 #include <math.h>
@@ -35,7 +35,7 @@ posenc_status pe_ldl_order(pe_ldl *f, const pe_component *c, pe_pace *pace, pose
                 return st;
         }
     }
-    if ((st = pe_minimum_degree(c, ground, f->order, &f->entries, &f->products, pace, err)))
+    if ((st = pe_minimum_fill(c, ground, f->order, &f->entries, &f->products, pace, err)))
         return st;
     for (int64_t i = 0; i < c->n && !st; i++) {
         f->place[f->order[i]] = (int32_t)i;

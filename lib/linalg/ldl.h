@@ -1,4 +1,4 @@
-/* ldl.h - sparse L D L^T of a component's Laplacian, ordered by approximate minimum degree; by columns, or
+/* ldl.h - sparse L D L^T of a component's Laplacian, ordered for little fill; by columns, or
  * where the factor fills up by supernodes.
  *
  * One vertex, the one of largest degree, is ordered last. Grounded: it is left out, and the factor of the

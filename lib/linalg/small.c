@@ -59,7 +59,7 @@ static double weigh(const pe_component *c, const prepared *q)
 {
     double most = 0;
     for (int64_t i = 0; i < c->n; i++) {
-        most = pe_max(most, c->degree[i]);
+        most = pe_max(most, pe_max(c->degree[i], c->diagonal ? c->diagonal[i] : 0));
         if (c->normalized)
             q->gauge[i] = 1 / sqrt(c->degree[i]);
     }
@@ -78,7 +78,7 @@ static void fill(pe_group *g, int lane, const pe_component *c, int64_t want, con
     g->scale[lane] = weigh(c, q);
     for (int64_t i = 0; i < c->n; i++) {
         const int64_t r = q->place[i];
-        *pe_group_entry(g, r, r, lane) = c->normalized ? 1 : c->degree[i];
+        *pe_group_entry(g, r, r, lane) = c->normalized ? 1 : c->diagonal ? c->diagonal[i] : c->degree[i];
         for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++) {
             const int64_t s = q->place[c->col[p]];
             if (s < r) {
@@ -95,7 +95,8 @@ static void fill(pe_group *g, int lane, const pe_component *c, int64_t want, con
 /* ---- measuring ---- */
 
 /* The unit columns of x, less their share of the kernel vector, their Rayleigh quotients and residuals. The quotient is a
- * sum of squares over edges, so that even a tiny eigenvalue has small relative error. */
+ * sum of squares over edges, so that even a tiny eigenvalue has small relative error, and what a diagonal of its own adds.
+ */
 PE_BODY void settle_body(const pe_component *c, const double *gauge, const double *entry, double *panel, double *values,
                          double *residuals)
 {
@@ -131,8 +132,11 @@ PE_BODY void settle_body(const pe_component *c, const double *gauge, const doubl
             PE_FMA(quotient, fabs(w) * d, d, quotient);
         }
     }
+    const double *diagonal = c->diagonal ? c->diagonal : c->degree;
+    for (int64_t i = 0; i < n && c->diagonal; i++)
+        PE_FMA(quotient, (c->diagonal[i] - c->degree[i]) * x[i], x[i], quotient);
     for (int64_t i = 0; i < n; i++) {
-        pe_lanes y = ((gauge ? 1 : c->degree[i]) - quotient) * x[i];
+        pe_lanes y = ((gauge ? 1 : diagonal[i]) - quotient) * x[i];
         for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++)
             PE_FMA(y, entry[p] + zero, x[c->col[p]], y);
         PE_FMA(rest, y, y, rest);

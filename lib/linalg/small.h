@@ -12,7 +12,7 @@
 enum { PE_SMALL_ROWS = 256 };
 
 typedef struct pe_small {
-    pe_component c; /* of 2 .. PE_SMALL_ROWS rows, without a diagonal of its own */
+    pe_component c; /* of 2 .. PE_SMALL_ROWS rows; with a diagonal of its own only where not normalized */
     int64_t want;   /* pairs beside the kernel vector, 1 .. all there are */
     double tol;     /* as in pe_component_pairs */
     double *room;   /* for the answer where it is not larger: pe_small_room numbers, aligned to 64 bytes; NULL: none */

@@ -158,7 +158,7 @@ bool pe_sparse_analyse(pe_sparse_solver *s, const pe_component *c, const double 
     arrange(s);
     for (int64_t j = 0; j < s->n; j++) {
         const int32_t v = s->node[j];
-        s->diagonal[j] = scale * (c->normalized ? 1 : c->degree[v]);
+        s->diagonal[j] = scale * (c->normalized ? 1 : c->diagonal ? c->diagonal[v] : c->degree[v]);
         s->bound = 2 * s->diagonal[j] > s->bound ? 2 * s->diagonal[j] : s->bound;
         s->kernel[j] = c->kernel ? c->kernel[v] : 0;
         for (int32_t p = s->ptr[j]; p < s->ptr[j + 1]; p++) {

@@ -337,7 +337,7 @@ static void conjugate_fini(conjugate *c)
  * the smallest degree at most (Fiedler 1973). And whether the kernel is constant, as pe_cg has it. */
 static bool far_apart(const job *j)
 {
-    enum { FAR = 2048 };
+    enum { FAR = 512 };
     const pe_component *c = j->c;
     bool constant = j->relative >= TURNED_ENOUGH && c->kernel && !c->normalized && !c->diagonal;
     double least = INFINITY;

@@ -5,8 +5,9 @@ from scipy.sparse.linalg import splu
 
 
 def sparse_laplacian(batch, normalization="sym", q=None):
-    e = batch.edges[:, batch.edges[0] != batch.edges[1]]
-    a = sp.coo_matrix((np.ones(e.shape[1]), e), (batch.n, batch.n)).tocsr()
+    other = batch.edges[0] != batch.edges[1]
+    e, w = batch.edges[:, other], np.ones(other.sum()) if batch.weight is None else batch.weight[other]
+    a = sp.coo_matrix((w, e), (batch.n, batch.n)).tocsr()
     if q is not None:
         s, turn = (a + a.T) / 2, (a - a.T).tocsr()
         c = s.tocoo().astype(complex)

@@ -2,7 +2,7 @@
  * POSENC_TEST_SLOW=1 adds the graphs of 20,000 nodes. */
 #include "linalg/ldl.h"
 #include "linalg/linalg.h"
-#include "linalg/minimum_degree.h"
+#include "linalg/minimum_fill.h"
 #include "linalg/relabel.h"
 
 #include <check.h>
@@ -675,7 +675,7 @@ static void check_order(const graph *g, int64_t last, double most)
     int32_t *order = malloc((size_t)g->c.n * sizeof *order);
     double entries, products;
     pe_pace pace = { .left = PE_PACE_STEPS };
-    ck_assert_int_eq(pe_minimum_degree(&g->c, last, order, &entries, &products, &pace, NULL), PE_OK);
+    ck_assert_int_eq(pe_minimum_fill(&g->c, last, order, &entries, &products, &pace, NULL), PE_OK);
     if (last >= 0)
         ck_assert_int_eq(order[g->c.n - 1], last);
     const double fill = fill_of(&g->c, order);
@@ -741,10 +741,99 @@ START_TEST(orders)
     int32_t order[N];
     double entries, products;
     pe_pace pace = { .left = PE_PACE_STEPS };
-    ck_assert_int_eq(pe_minimum_degree(&g.c, -1, order, &entries, &products, &pace, NULL), PE_OK);
+    ck_assert_int_eq(pe_minimum_fill(&g.c, -1, order, &entries, &products, &pace, NULL), PE_OK);
     ck_assert_int_eq(order[N - 1], 0);
     ck_assert_double_ge(entries, fill_of(&g.c, order));
     graph_free(&g);
+}
+END_TEST
+
+/* Entries of L below the diagonal, by walking each row's subtree of the elimination tree: for large graphs. */
+static double walked_fill(const pe_component *c, const int32_t *order)
+{
+    const size_t n = (size_t)c->n;
+    int32_t *place = malloc(n * sizeof *place), *parent = malloc(n * sizeof *parent), *mark = malloc(n * sizeof *mark);
+    double entries = 0;
+    for (size_t k = 0; k < n; k++)
+        parent[k] = mark[k] = -1;
+    for (size_t k = 0; k < n; k++) {
+        ck_assert_int_eq(mark[order[k]], -1);
+        mark[order[k]] = 0;
+        place[order[k]] = (int32_t)k;
+    }
+    for (int32_t k = 0; k < c->n; k++) {
+        mark[k] = k;
+        for (int64_t p = c->ptr[order[k]]; p < c->ptr[order[k] + 1]; p++)
+            for (int32_t i = place[c->col[p]]; i < k && mark[i] != k; i = parent[i], entries++) {
+                mark[i] = k;
+                if (parent[i] < 0)
+                    parent[i] = k;
+            }
+    }
+    free(place);
+    free(parent);
+    free(mark);
+    return entries;
+}
+
+/* Edges between neighbours of a grid (a, b, c). */
+static int64_t grid_edges(int32_t a, int32_t b, int32_t c, int32_t *u, int32_t *v)
+{
+    int64_t m = 0;
+    for (int32_t i = 0; i < a * b * c; i++) {
+        const int32_t steps[] = { i % c + 1 < c ? 1 : 0, i / c % b + 1 < b ? c : 0, i / c / b + 1 < a ? c * b : 0 };
+        for (int k = 0; k < 3; k++)
+            if (steps[k] > 0) {
+                u[m] = i;
+                v[m++] = i + steps[k];
+            }
+    }
+    return m;
+}
+
+/* The order is the same twice, and its fill is at most `most` and what the estimate says. */
+static void check_large_order(int64_t n, int64_t m, const int32_t *u, const int32_t *v, double most)
+{
+    graph g = build(n, m, u, v, NULL, false, true);
+    int32_t *order = malloc((size_t)n * sizeof *order), *again = malloc((size_t)n * sizeof *again);
+    double entries, products;
+    pe_pace pace = { .left = PE_PACE_STEPS };
+    ck_assert_int_eq(pe_minimum_fill(&g.c, -1, order, &entries, &products, &pace, NULL), PE_OK);
+    const double fill = walked_fill(&g.c, order);
+    ck_assert_double_le(fill, most);
+    ck_assert_double_ge(entries, fill);
+    ck_assert_double_le(entries, 1.01 * fill);
+    ck_assert_int_eq(pe_minimum_fill(&g.c, -1, again, &entries, &products, &pace, NULL), PE_OK);
+    ck_assert_mem_eq(order, again, (size_t)n * sizeof *order);
+    free(order);
+    free(again);
+    graph_free(&g);
+}
+
+/* By minimum degree a grid of 200 x 200 is left with 1.04e6 entries, one of 20 x 20 x 20 with 0.82e6. */
+START_TEST(orders_of_large_graphs)
+{
+    enum { SIDE = 200, N = SIDE * SIDE };
+    static int32_t u[3 * N], v[3 * N];
+    int64_t m = grid_edges(1, SIDE, SIDE, u, v);
+    check_large_order(N, m, u, v, 0.85 * 1.04e6);
+    m = grid_edges(20, 20, 20, u, v);
+    check_large_order(8000, m, u, v, 0.95 * 0.82e6);
+    for (int32_t i = 1; i < N; i++) { /* a star, then a path */
+        u[i - 1] = 0;
+        v[i - 1] = i;
+    }
+    check_large_order(N, N - 1, u, v, N - 1);
+    for (int32_t i = 1; i < N; i++)
+        u[i - 1] = i - 1;
+    check_large_order(N, N - 1, u, v, N - 1);
+    m = 0; /* cliques of 40 side by side, each joined to the next by one edge: nothing fills in */
+    for (int32_t i = 0; i < 4000; i++)
+        for (int32_t j = i + 1; j < i / 40 * 40 + 40 || (i % 40 == 39 && j == i + 1 && j < 4000); j++) {
+            u[m] = i;
+            v[m++] = j;
+        }
+    check_large_order(4000, m, u, v, (double)m);
 }
 END_TEST
 
@@ -780,7 +869,7 @@ START_TEST(orders_of_random_graphs)
         pe_pace pace = { .ctx = &ctx, .left = 1000 };
         int32_t order[N];
         double entries, products;
-        ck_assert_int_eq(pe_minimum_degree(&g.c, -1, order, &entries, &products, &pace, NULL), PE_CANCELLED);
+        ck_assert_int_eq(pe_minimum_fill(&g.c, -1, order, &entries, &products, &pace, NULL), PE_CANCELLED);
         ck_assert_int_eq(polls, 1);
         graph_free(&g);
     }
@@ -847,6 +936,7 @@ Suite *linalg_suite(void)
     tcase_add_test(pairs, many_pairs);
     tcase_add_test(pairs, orders);
     tcase_add_test(pairs, orders_of_random_graphs);
+    tcase_add_test(pairs, orders_of_large_graphs);
     tcase_add_test(pairs, relabelled);
     tcase_add_test(ends, cancelled);
     tcase_add_test(ends, limits);

@@ -296,7 +296,7 @@ START_TEST(refusals)
     ck_assert(warned(&a, "directed"));
     posenc_answer_fini(&a);
     g->e.num_nodes = 30000;
-    fails(name, g, "output=full", PE_LIMIT, "output");
+    fails(name, g, "output=full", PE_LIMIT, "eps output");
     a = ask(name, g, "output=topk&sources=29999");
     ck_assert_double_eq(get(&a, "ids", 0), 0);
     posenc_answer_fini(&a);
@@ -324,6 +324,60 @@ START_TEST(too_large_to_be_exact)
     ck_assert_int_eq(posenc_encode(name, "output=topk&normalization=row&eps=0.1&k=1", &e, &a, NULL, NULL), PE_OK);
     posenc_answer_fini(&a);
     free(s);
+}
+END_TEST
+
+static posenc_status first_fault(const posenc_edges *e, const char *query, const char *field)
+{
+    posenc_answer a;
+    posenc_error err = { 0 };
+    const posenc_status st = posenc_encode(name, query, e, &a, NULL, &err);
+    ck_assert_msg(st && !strcmp(err.fault[0].field, field), "%s: %s", query, err.fault[0].field);
+    return st;
+}
+
+/* A push ends, but not soon where eps is small and rows are many, or one row alone has to reach all nodes over and over. */
+START_TEST(too_much_to_push)
+{
+    enum { N = 60000, M = 300000 };
+    int64_t *s = malloc(2 * M * sizeof *s);
+    ck_assert_ptr_nonnull(s);
+    for (int64_t i = 0; i < 2 * M; i++)
+        s[i] = any(N - 1); /* the last node is a dead end */
+    posenc_edges e = { .num_nodes = N, .nedges = M, .source = s, .target = s + M };
+    ck_assert_int_eq(first_fault(&e, "output=diag&eps=1e-9", "eps"), PE_LIMIT);
+    ck_assert_int_eq(first_fault(&e, "output=topk&eps=1e-9&normalization=col", "eps"), PE_LIMIT);
+    e.directed = true;
+    ck_assert_int_eq(
+        first_fault(&e, "output=topk&eps=0.1&normalization=row&dangling=uniform&alpha=0.0001&sources=1", "dangling"),
+        PE_LIMIT);
+    free(s);
+}
+END_TEST
+
+/* What the number of nodes alone makes too long is said before anything is computed. */
+START_TEST(refused_when_planned)
+{
+    const posenc_edges e = { .num_nodes = 1000000 };
+    static const struct {
+        const char *query;
+        bool fits;
+    } asked[] = {
+        { "output=topk", false },
+        { "output=diag&normalization=row", false },
+        { "output=topk&eps=1e-2", true },
+        { "output=topk&sources=1,2,3", true },
+    };
+    for (size_t i = 0; i < PE_LEN(asked); i++) {
+        posenc_arena *a = posenc_arena_new(1 << 28);
+        posenc_request r;
+        posenc_error err = { 0 };
+        ck_assert(!posenc_request_init(&r, name, a, &err) && !posenc_request_parse(&r, asked[i].query, &err));
+        ck_assert(!posenc_graph_build(&e, a, &r.graph, &err));
+        ck_assert_int_eq(posenc_resolve(&r, &err), asked[i].fits ? PE_OK : PE_LIMIT);
+        ck_assert_str_eq(err.fault[0].field, asked[i].fits ? "" : "eps");
+        posenc_arena_free(a);
+    }
 }
 END_TEST
 
@@ -418,6 +472,8 @@ Suite *personalized_pagerank_suite(void)
     tcase_add_test(c, push_keeps_its_bounds);
     tcase_add_test(c, scales_of_weights);
     tcase_add_test(c, refusals);
+    tcase_add_test(c, too_much_to_push);
+    tcase_add_test(c, refused_when_planned);
     tcase_add_test(c, too_large_to_be_exact);
     tcase_add_test(c, batches);
     tcase_add_test(c, relabelling_permutes);

@@ -131,6 +131,20 @@ START_TEST(closed_forms)
 }
 END_TEST
 
+/* Sums of thousands of terms around a hub stay within what the documentation says: 1 at the hub, 1 / leaves at a leaf. */
+START_TEST(hubs_within_the_bound)
+{
+    enum { LEAVES = 3000, STEPS = 5 };
+    posenc_answer a = ask_once(name, star(LEAVES + 1), "walk_length=5&dtype=float64");
+    for (int64_t v = 0; v <= LEAVES; v++)
+        for (int t = 1; t <= STEPS; t++) {
+            const double want = t % 2 ? 0 : v ? 1.0 / LEAVES : 1, bound = (t * (LEAVES + 2.0) + LEAVES + 4) * 0x1p-53;
+            ck_assert_double_le(fabs(get(&a, "encoding", v * STEPS + t - 1) - want), want * bound);
+        }
+    posenc_answer_fini(&a);
+}
+END_TEST
+
 START_TEST(bipartite_and_trace)
 {
     graph *g = grid(5, 7);
@@ -420,6 +434,7 @@ Suite *random_walk_suite(void)
     tcase_add_test(c, weights_keep_to_probabilities);
     tcase_add_test(c, duplicate_edges);
     tcase_add_test(c, closed_forms);
+    tcase_add_test(c, hubs_within_the_bound);
     tcase_add_test(c, bipartite_and_trace);
     tcase_add_test(c, loops_and_dead_ends);
     tcase_add_test(c, scales_of_weights);

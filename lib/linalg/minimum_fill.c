@@ -1,4 +1,4 @@
-#include "minimum_degree.h"
+#include "minimum_fill.h"
 #include "core/exact.h"
 #include "core/memory.h"
 #include "core/params.h"
@@ -6,6 +6,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    FINE = 6,         /* 2^FINE keys for each power of two */
+    KEYS = 62 << FINE /* of mean fills from 1 to below 2^62 */
+};
 
 /* A number names a vertex until it is eliminated, and then the element that its elimination made. */
 typedef struct quotient {
@@ -18,10 +23,11 @@ typedef struct quotient {
     int32_t *stamp;        /* (n) 0: an element that is no more; from `now` on: something seen this turn */
     int32_t now, widest;   /* widest: the most that an element's stamp may be beyond `now` */
     int32_t *into;         /* (n) the element or vertex that took this one in; -1 */
-    int32_t *head;         /* (n) first vertex of a degree, -1 */
-    int32_t *next, *last;  /* (n) of the same degree; while an element is made, of the same hash, and the hash */
+    int32_t *key;          /* (n) of a vertex's mean fill */
+    int32_t *head;         /* (KEYS or n) first vertex of a key, -1 */
+    int32_t *next, *last;  /* (n) of the same key; while an element is made, of the same hash, and the hash */
     int32_t *bucket;       /* (n) first vertex of a hash, -1 */
-    int64_t least;         /* no vertex has a smaller degree */
+    int64_t least;         /* no vertex has a smaller key */
     int32_t *list, *spare; /* (room) the lists, and where they move to; spare only while they do */
     int64_t free, room;
     double entries, products;
@@ -33,13 +39,14 @@ static posenc_status allocate(quotient *q, int64_t arcs)
 {
     const size_t n = (size_t)q->n + 1;
     int32_t **const all[] = { &q->length, &q->elements, &q->weight, &q->degree, &q->stamp,
-                              &q->into,   &q->head,     &q->next,   &q->last,   &q->bucket };
+                              &q->into,   &q->key,      &q->next,   &q->last,   &q->bucket };
     bool ok = (q->at = pe_work_memory(n * sizeof *q->at)) != NULL;
     for (size_t i = 0; i < PE_LEN(all); i++)
         ok = (*all[i] = pe_work_memory(n * sizeof **all[i])) && ok;
     q->room = arcs + arcs / 4 + q->n + 1;
     q->list = pe_work_memory((size_t)q->room * sizeof *q->list);
-    if (!ok || !q->list)
+    q->head = pe_work_memory((n > KEYS ? n : KEYS) * sizeof *q->head);
+    if (!ok || !q->list || !q->head)
         return pe_no_memory("memory", q->err);
     posenc_status st = pe_pace_touch(q->pace, q->at, n * sizeof *q->at); /* not all at once, by whoever comes first */
     for (size_t i = 0; i < PE_LEN(all) && !st; i++)
@@ -49,22 +56,27 @@ static posenc_status allocate(quotient *q, int64_t arcs)
 
 static void finish(quotient *q)
 {
-    int32_t *const all[] = { q->length, q->elements, q->weight, q->degree, q->stamp, q->into,
+    int32_t *const all[] = { q->length, q->elements, q->weight, q->degree, q->stamp, q->into, q->key,
                              q->head,   q->next,     q->last,   q->bucket, q->list,  q->spare };
     for (size_t i = 0; i < PE_LEN(all); i++)
         free(all[i]);
     free(q->at);
 }
 
-static void insert(quotient *q, int32_t i)
+/* Into the list of its key. `covered` of the vertex's neighbours are joined already. */
+static void insert(quotient *q, int32_t i, int32_t covered)
 {
-    const int32_t d = q->degree[i], first = q->head[d];
+    const double d = q->degree[i], c = covered, fill = 1 + (d * (d - 1) - c * (c - 1)) / (2.0 * q->weight[i]);
+    uint64_t bits;
+    memcpy(&bits, &fill, sizeof bits);
+    const int32_t k = (int32_t)((bits >> (52 - FINE)) - ((uint64_t)1023 << FINE)), first = q->head[k];
+    q->key[i] = k;
     q->next[i] = first;
     q->last[i] = -1;
     if (first >= 0)
         q->last[first] = i;
-    q->head[d] = i;
-    q->least = d < q->least ? d : q->least;
+    q->head[k] = i;
+    q->least = k < q->least ? k : q->least;
 }
 
 static void take_out(quotient *q, int32_t i)
@@ -75,7 +87,7 @@ static void take_out(quotient *q, int32_t i)
     if (before >= 0)
         q->next[before] = after;
     else
-        q->head[q->degree[i]] = after;
+        q->head[q->key[i]] = after;
 }
 
 /* The lists of the graph. Of the vertices with very long rows, and of `last`, nothing is left but their place in the order.
@@ -85,13 +97,15 @@ static posenc_status begin(quotient *q, const pe_component *c, int64_t last)
     posenc_status st = PE_OK;
     const double dense = pe_max(16, 10 * sqrt((double)q->n));
     q->now = 1;
-    q->least = q->n;
+    q->least = KEYS;
     q->left = 0;
+    for (int64_t k = 0; k < KEYS; k++)
+        q->head[k] = -1;
     for (int64_t i = 0; i < q->n && !st; i++) {
         const int64_t d = c->ptr[i + 1] - c->ptr[i];
         q->weight[i] = i == last || (double)d > dense ? 0 : 1;
         q->left += q->weight[i];
-        q->head[i] = q->bucket[i] = q->into[i] = -1;
+        q->bucket[i] = q->into[i] = -1;
         q->stamp[i] = 1;
         st = pe_pace_add(q->pace, 24);
     }
@@ -102,9 +116,12 @@ static posenc_status begin(quotient *q, const pe_component *c, int64_t last)
                 q->list[q->free++] = c->col[p];
         q->length[i] = q->degree[i] = (int32_t)(q->free - q->at[i]);
         q->elements[i] = 0;
-        if (q->weight[i])
-            insert(q, (int32_t)i);
         st = pe_pace_add(q->pace, 8 * (c->ptr[i + 1] - c->ptr[i]) + 32);
+    }
+    for (int64_t i = q->n - 1; i >= 0 && !st; i--) { /* the first vertex is the first of its key */
+        if (q->weight[i])
+            insert(q, (int32_t)i, 0);
+        st = pe_pace_add(q->pace, 16);
     }
     return st;
 }
@@ -322,7 +339,7 @@ static posenc_status close_element(quotient *q, int32_t me, int64_t dense)
         const int64_t bound = q->left - weight, degree = (int64_t)q->degree[i] + beyond - weight;
         q->weight[i] = weight;
         q->degree[i] = (int32_t)(degree < bound ? degree : bound);
-        insert(q, i);
+        insert(q, i, beyond - weight);
         *to++ = i;
     }
     q->length[me] = (int32_t)(to - q->list - q->at[me]);
@@ -405,8 +422,8 @@ static posenc_status write_order(quotient *q, int64_t last, int32_t *order)
     return st;
 }
 
-posenc_status pe_minimum_degree(const pe_component *c, int64_t last, int32_t *order, double *entries, double *products,
-                                pe_pace *pace, posenc_error *err)
+posenc_status pe_minimum_fill(const pe_component *c, int64_t last, int32_t *order, double *entries, double *products,
+                              pe_pace *pace, posenc_error *err)
 {
     quotient q = { .n = c->n, .pace = pace, .err = err };
     posenc_status st = allocate(&q, c->ptr[c->n]);
