@@ -28,7 +28,7 @@ static block *add_block(posenc_arena *a, size_t need)
             return NULL;
         size = need;
     }
-    block *b = aligned_alloc(ALIGN, size);
+    block *b = pe_result_memory(size);
     if (!b)
         return NULL;
     *b = (block){ .next = a->top, .size = size, .used = round_up(sizeof *b) };

@@ -24,8 +24,8 @@
 
 static const char bad[] = "INVALID_PARAMETER";
 
-/* Loops over nodes or arcs poll after so many steps, each a few cache misses: a millisecond or two. */
-enum { POLL_STEPS = 1 << 14 };
+/* Loops over nodes or arcs poll after so many steps, each a few cache misses: a millisecond at most. */
+enum { POLL_STEPS = 1 << 12 };
 
 static posenc_status poll_at(int64_t step, const posenc_context *ctx)
 {
@@ -861,8 +861,8 @@ static posenc_status number_components(pe_csr *c, int32_t *queue, posenc_context
 posenc_status pe_csr_components(pe_csr *c, posenc_context *ctx, posenc_error *err)
 {
     const size_t size = (size_t)(c->n ? c->n : 1) * sizeof(int32_t);
-    int32_t *queue = malloc(size);
-    c->component = malloc(size);
+    int32_t *queue = pe_work_memory(size);
+    c->component = pe_work_memory(size);
     posenc_status st = queue && c->component ? number_components(c, queue, ctx) : no_memory(err);
     free(queue);
     return st;

@@ -13,7 +13,7 @@ enum { ALIGN = 64, HUGE = 2 << 20, CACHE = 4 << 20 };
 
 void *pe_result_memory(size_t size)
 {
-    const size_t align = size < 2 * HUGE ? ALIGN : HUGE;
+    const size_t align = size < HUGE ? ALIGN : HUGE;
     if (size > (size_t)-1 / 2)
         return NULL;
     void *p = aligned_alloc(align, (size + align - 1) & ~(align - 1)); /* C11: a multiple of the alignment */
@@ -21,6 +21,8 @@ void *pe_result_memory(size_t size)
         madvise(p, size & ~(size_t)(HUGE - 1), MADV_HUGEPAGE); /* a hint: small pages do as well */
     return p;
 }
+
+void *pe_work_memory(size_t size) { return size < HUGE ? malloc(size) : pe_result_memory(size); }
 
 #if defined(__x86_64__)
 /* A hint from a page at the beginning, in the middle and at the end. */

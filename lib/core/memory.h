@@ -7,9 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* `size` bytes aligned to 64, on huge pages where they are many: a fresh page costs more than the numbers written to it.
- * Freed by free(). NULL: no memory. Any thread. */
+/* `size` bytes aligned to 64, on huge pages where they are many: a fresh page costs more than the numbers written to it,
+ * and a page that is given back costs as well: a gigabyte of small ones some 50 ms. Freed by free(). NULL: no memory. Any
+ * thread. */
 void *pe_result_memory(size_t size);
+void *pe_work_memory(size_t size); /* the same, aligned as by malloc where it is not large */
 /* posenc_alloc without zeros: for what is written as a whole, and too large to be cleared between two polls. */
 void *pe_alloc_plain(posenc_arena *a, size_t size);
 

@@ -39,6 +39,18 @@ static inline posenc_status pe_pace_copy(pe_pace *p, void *to, const void *from,
     return st;
 }
 
+/* memset to 0 of what may be large and never touched. */
+static inline posenc_status pe_pace_zero(pe_pace *p, void *to, size_t size)
+{
+    enum { CHUNK = 1 << 18 };
+    posenc_status st = PE_OK;
+    for (size_t i = 0; i < size && !st; i += CHUNK) {
+        memset((char *)to + i, 0, size - i < CHUNK ? size - i : CHUNK);
+        st = pe_pace_add(p, CHUNK / 2);
+    }
+    return st;
+}
+
 /* For loops that write here and there in a large result: makes its pages first, for the first byte written to a huge page
  * clears two megabytes. All of `to` is written later. */
 static inline posenc_status pe_pace_touch(pe_pace *p, void *to, size_t size)

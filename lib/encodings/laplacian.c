@@ -21,6 +21,7 @@
  * Sources: Dwivedi et al. 2020, arXiv:2003.00982, section 3.2; names of parameters from PyG 2.9, DGL and GraphGPS;
  * eigvec_norm is GraphGPS's eigvec_normalizer (graphgps/transform/posenc_stats.py). */
 #include "core/elementary.h"
+#include "core/memory.h"
 #include "graph/batch.h"
 #include "graph/spectrum.h"
 #include "linalg/canonical.h"
@@ -534,9 +535,13 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
                         p->sign == SIGN_CANONICAL && p->eigvec_norm == NORM_L2 && p->normalization != PE_LAPLACIAN_RW;
     /* values, residuals, flags; an unwanted leading column and the columns */
     const int64_t lines = 2 * count + count / 8 + 1, vectors = simple ? 0 : (count + 1) * n;
-    double *memory = calloc((size_t)(lines + vectors), sizeof *memory), *lead = memory + lines;
+    double *memory = pe_work_memory((size_t)(lines + vectors) * sizeof *memory), *lead = memory + lines;
     if (!memory)
         return pe_no_memory("memory", err);
+    if ((st = pe_pace_zero(&s->pace, memory, (size_t)(lines + vectors) * sizeof *memory))) {
+        free(memory);
+        return st;
+    }
     *out = (columns){ .n = n, .count = count, .memory = memory, .value = memory, .v = lead + n };
     out->residual = out->value + count;
     out->determined = (uint8_t *)(out->residual + count);
@@ -600,7 +605,9 @@ static posenc_status select_columns(const laplacian *p, pe_spectrum *s, pe_canon
         out->partial = out->partial || (!whole && !early);
         for (int64_t j = a > from ? a - from : 0; j < b - from && j < there; j++) {
             double *v = out->v + j * n;
-            if ((st = pe_spectrum_residual(s, v, out->value[j], n, origin, &out->residual[j])))
+            if (b == a + 1 && a >= zeros && p->normalization != PE_LAPLACIAN_RW)
+                out->residual[j] = e[a].residual; /* the solver's vector, but for its sign */
+            else if ((st = pe_spectrum_residual(s, v, out->value[j], n, origin, &out->residual[j])))
                 goto done;
             if (a >= zeros) { /* null vectors are exact */
                 out->determined[j] = out->determined[j] && whole && !early && gap > 1e6 * out->residual[j];

@@ -24,6 +24,7 @@
  * Sources: Page et al. 1999; Klicpera et al. 2019, arXiv:1911.05485; Zhang et al. 2020, Graph-Bert, arXiv:2001.05140. */
 #include "core/elementary.h"
 #include "core/exact.h"
+#include "core/memory.h"
 #include "graph/batch.h"
 #include "graph/walk.h"
 #include "linalg/sort.h"
@@ -266,7 +267,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
         out->ns += 3000 + 100 * (double)m + 40 * (double)n;
         if (pushed && nrows > 0) {
             /* hubs that never have so much are not passed */
-            const pe_growth growth = pe_growth_of(g, i, one_way, 1 / p->eps, PE_GROWTH_STEPS);
+            const pe_growth growth = pe_growth_of(g, i, one_way, 1 / p->eps, PE_GROWTH_STEPS, r->ctx);
             out->ns += push_ns(p, nrows, &growth);
         } else {
             out->ns += n <= SQUARES ? squares_ns(nterms, (double)n) : series_ns(nterms, nrows, (double)n, arcs);
@@ -804,8 +805,8 @@ static posenc_status by_push(solver *s)
     posenc_status st = PE_OK;
     const bool everywhere = s->dead_ends && s->p->dangling == UNIFORM;
     push q = { .of = calloc(n, sizeof *q.of),
-               .touched = malloc(n * sizeof *q.touched),
-               .queue = malloc(n * sizeof *q.queue),
+               .touched = pe_work_memory(n * sizeof *q.touched),
+               .queue = pe_work_memory(n * sizeof *q.queue),
 
                .largest = 1,
                .most_ns = FAR_TOO_LONG_NS };
@@ -884,7 +885,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     posenc_status st = pe_walk_build(j->request->graph, j->graph, &options, forms[s.p->normalization], &s.walk, s.pace, err);
     if (st)
         return st;
-    double *memory = malloc((size_t)(2 * s.n + 1) * sizeof *memory);
+    double *memory = pe_work_memory((size_t)(2 * s.n + 1) * sizeof *memory);
     s.terms = o->terms;
     s.lost = memory;
     s.everywhere = memory + s.n;
@@ -934,9 +935,9 @@ static posenc_status list_sources(const posenc_request *r, answer *o, posenc_con
     const int64_t n = (int64_t)p->sources.n;
     pe_pace pace = { .ctx = ctx, .left = PE_PACE_STEPS };
     posenc_status st = PE_OK;
-    wanted *scratch = malloc((size_t)(n + 1) * sizeof *scratch);
-    o->wanted = malloc((size_t)(n + 1) * sizeof *o->wanted);
-    o->begin = malloc((size_t)(n + 1) * sizeof *o->begin);
+    wanted *scratch = pe_work_memory((size_t)(n + 1) * sizeof *scratch);
+    o->wanted = pe_work_memory((size_t)(n + 1) * sizeof *o->wanted);
+    o->begin = pe_work_memory((size_t)(n + 1) * sizeof *o->begin);
     if (!scratch || !o->wanted || !o->begin)
         st = pe_no_memory("memory", err);
     for (int64_t i = 0, at = 0; i <= n && !st; i++) {

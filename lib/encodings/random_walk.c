@@ -168,7 +168,8 @@ static double panels_ns(double n, double arcs, int64_t t, bool reversible)
 }
 
 /* Balls can only be guessed. */
-static double guess_ns(const random_walk *p, int64_t t, const posenc_graph *g, int64_t i, double n, double arcs)
+static double guess_ns(const random_walk *p, int64_t t, const posenc_graph *g, int64_t i, double n, double arcs,
+                       posenc_context *ctx)
 {
     const bool reversible = !g->directed;
     if (p->method == PROBE)
@@ -179,7 +180,7 @@ static double guess_ns(const random_walk *p, int64_t t, const posenc_graph *g, i
     if (n <= SMALL) /* abreast, or by panels */
         return reversible && !g->weighted ? (double)advances(t, true) * (arcs + 4 * n) * ceil(n / PE_WIDTH) : panels;
     const int64_t steps = advances(t, true);
-    const pe_growth growth = pe_growth_of(g, i, g->directed, INFINITY, steps - 1);
+    const pe_growth growth = pe_growth_of(g, i, g->directed, INFINITY, steps - 1, ctx);
     double local = 0;
     for (int64_t a = 0; a < steps && local < panels; a++)
         local += n * (LOCAL_NS * pe_growth_arcs(&growth, a) + 2 * DOT_NS * pe_growth_ball(&growth, a)) *
@@ -207,7 +208,7 @@ static void cost(const posenc_request *r, posenc_cost *out)
         else if (n > SMALL) /* a ball, if it is the whole graph */
             scratch += ball_bytes(n, m);
         out->ns += 2000 + (n <= SMALL ? 20 : 80) * (double)m + (30 + (n <= SMALL ? 2 : 20) * (double)c) * (double)n +
-                   guess_ns(p, (int64_t)t, g, i, (double)n, arcs);
+                   guess_ns(p, (int64_t)t, g, i, (double)n, arcs, r->ctx);
         out->scratch = scratch > out->scratch ? scratch : out->scratch;
     }
 }
@@ -572,7 +573,7 @@ static posenc_status ball_ns(const pe_sparse *m, int64_t u, int64_t steps, doubl
             arcs += m->ptr[x + 1] - m->ptr[x];
             for (int64_t i = m->ptr[x]; i < m->ptr[x + 1]; i++)
                 enter(seen, m->col[i]);
-            st = pe_pace_add(pace, 4 * (m->ptr[x + 1] - m->ptr[x]) + 4);
+            st = pe_pace_add(pace, 16 * (m->ptr[x + 1] - m->ptr[x]) + 4);
         }
         *ns += LOCAL_NS * (double)arcs + DOT_NS * 2 * (double)seen->count;
     }

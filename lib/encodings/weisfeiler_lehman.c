@@ -18,6 +18,7 @@
  * Sources: Weisfeiler, Leman 1968; Shervashidze et al. 2011, Weisfeiler-Lehman graph kernels; Graph-Bert, arXiv:2001.05140,
  * MethodWLNodeColoring; networkx weisfeiler_lehman_subgraph_hashes. */
 #include "core/digest.h"
+#include "core/memory.h"
 #include "graph/batch.h"
 #include "graph/counts.h"
 #include "linalg/sort.h"
@@ -354,11 +355,11 @@ static posenc_status colour(pe_graph_job *j, const answer *o, const pe_csr *firs
                     .first = first,
                     .second = second,
                     .n = j->n,
-                    .name = malloc(n * sizeof *c.name),
-                    .before = malloc(n * sizeof *c.before),
-                    .message = malloc(n * sizeof *c.message),
-                    .place = malloc(n * sizeof *c.place),
-                    .other = malloc(n * sizeof *c.other),
+                    .name = pe_work_memory(n * sizeof *c.name),
+                    .before = pe_work_memory(n * sizeof *c.before),
+                    .message = pe_work_memory(n * sizeof *c.message),
+                    .place = pe_work_memory(n * sizeof *c.place),
+                    .other = pe_work_memory(n * sizeof *c.other),
                     .pace = &j->pace,
                     .err = err };
     int64_t done = 0;

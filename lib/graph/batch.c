@@ -145,6 +145,7 @@ static posenc_status encode_chunk(void *arg, int64_t i, posenc_error *err)
     const pe_graph_chunk c = { .request = b->request,
                                .out = b->out,
                                .ctx = b->ctx,
+                               .grace = b->grace,
                                .begin = b->chunk ? b->chunk[i] : 0,
                                .end = b->chunk ? b->chunk[i + 1] : b->request->graph->ngraphs };
     void *copy = t->size ? malloc(t->size) : NULL;

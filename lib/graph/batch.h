@@ -68,6 +68,7 @@ typedef struct pe_graph_chunk {
     const posenc_request *request;
     posenc_result *out;
     posenc_context *ctx;
+    pe_grace *grace; /* as in pe_graph_job */
     int64_t begin, end;
 } pe_graph_chunk;
 

@@ -1,6 +1,7 @@
 /* spectrum.c - the components of one graph and their eigenpairs. */
 #include "graph/spectrum.h"
 #include "core/exact.h"
+#include "core/memory.h"
 #include "core/params.h"
 #include "linalg/small.h"
 #include "linalg/sort.h"
@@ -157,8 +158,8 @@ posenc_status pe_places(const pe_csr *c, int64_t **begin, int32_t **node, int32_
 {
     const size_t n = (size_t)c->n + 1;
     *begin = calloc((size_t)c->ncomponents + 2, sizeof **begin);
-    *node = malloc(n * sizeof **node);
-    *place = malloc(n * sizeof **place);
+    *node = pe_work_memory(n * sizeof **node);
+    *place = pe_work_memory(n * sizeof **place);
     if (!*begin || !*node || !*place)
         return pe_no_memory("memory", err);
     return fill_places(c, *begin, *node, *place, pace);
@@ -194,8 +195,12 @@ static posenc_status init_in(pe_spectrum *s, const pe_spectrum_options *o, const
     const size_t size = spectrum_bytes(a->n, a->ncomponents);
     if (room && a->ncomponents == 1)
         s->pairs = memset(room + (pe_csr_room(graph, g) + 7) / 8 * 8, 0, size);
-    else if (!(s->pairs = s->memory = calloc(size, 1)))
+    else if (!(s->memory = pe_work_memory(size)))
         return pe_no_memory("memory", err);
+    else if ((st = pe_pace_zero(&s->pace, s->memory, size)))
+        return st;
+    else
+        s->pairs = s->memory;
     s->begin = (int64_t *)(s->pairs + nc);
     s->single = (double *)(s->begin + nc);
     s->unit = s->single + nc;
@@ -246,16 +251,18 @@ posenc_status pe_spectrum_part(pe_spectrum *s, int64_t c, pe_part *out, posenc_e
         if ((st = pe_pace_add(&s->pace, 8)))
             return st;
     }
-    int64_t *ptr = calloc((size_t)n + 1, sizeof *ptr);
-    int32_t *col = malloc((size_t)listed * sizeof *col);
-    double *w = a->weight ? malloc((size_t)listed * sizeof *w) : NULL, *degree = malloc((size_t)n * sizeof *degree);
-    double *diagonal = s->loops ? malloc((size_t)n * sizeof *diagonal) : NULL;
+    int64_t *ptr = pe_work_memory(((size_t)n + 1) * sizeof *ptr);
+    int32_t *col = pe_work_memory((size_t)listed * sizeof *col);
+    double *w = a->weight ? pe_work_memory((size_t)listed * sizeof *w) : NULL;
+    double *degree = pe_work_memory((size_t)n * sizeof *degree);
+    double *diagonal = s->loops ? pe_work_memory((size_t)n * sizeof *diagonal) : NULL;
     void *memory[] = { ptr, col, w, degree, diagonal };
     memcpy(out->memory, memory, sizeof memory);
     if (!ptr || !col || (a->weight && !w) || !degree || (s->loops && !diagonal)) {
         st = pe_no_memory("memory", err);
         goto done;
     }
+    ptr[0] = 0;
     for (int64_t i = 0; i < n; i++) {
         int32_t v = s->node[begin + i];
         double loop = 0;
@@ -315,7 +322,7 @@ uint64_t pe_spectrum_extra_numbers(int64_t n)
 posenc_status pe_spectrum_solve(pe_spectrum *s, int64_t c, int64_t want, posenc_context *ctx, posenc_error *err)
 {
     pe_part part;
-    if (s->pairs[c].count) /* solved ahead, in company */
+    if (s->pairs[c].count || s->pairs[c].partial) /* solved ahead, in company; or too late */
         return PE_OK;
     posenc_status st = pe_spectrum_part(s, c, &part, err);
     if (!st && pe_spectrum_small(s, c)) {
@@ -346,10 +353,30 @@ void pe_spectra_fini(pe_spectra *a)
     *a = (pe_spectra){ 0 };
 }
 
+/* Where partial answers are allowed so many at a time: what the deadline meets, and what comes behind it, is not found. */
+static posenc_status solve_jobs(pe_small *job, int64_t n, bool partial, pe_grace *grace, pe_pace *pace, posenc_error *err)
+{
+    enum { SLICE = 1 << 11 };
+    const int64_t step = partial ? SLICE : n;
+    posenc_status st = PE_OK;
+    int64_t done = 0;
+    for (int64_t many; done < n && !st; done += st ? 0 : many) {
+        many = n - done < step ? n - done : step;
+        pe_grace_search(grace);
+        st = pe_small_solve(job + done, many, pace, err);
+        pe_grace_rest(grace);
+    }
+    if (st != PE_DEADLINE || !partial)
+        return st;
+    for (; done < n; done++)
+        *job[done].out = (pe_pairs){ .next = -INFINITY, .partial = true };
+    return PE_OK;
+}
+
 /* Small components of all graphs that can be taken apart. */
 static posenc_status solve_together(pe_spectra *a,
                                     int64_t (*want)(const void *arg, const pe_spectrum *s, int64_t c, int64_t zeros),
-                                    const void *arg, posenc_context *ctx, posenc_error *err)
+                                    const void *arg, posenc_context *ctx, pe_grace *grace, posenc_error *err)
 {
     posenc_status st = PE_OK;
     pe_pace pace = { .ctx = ctx, .left = PE_PACE_STEPS };
@@ -393,9 +420,12 @@ static posenc_status solve_together(pe_spectra *a,
         room += pe_small_room(job[i].c.n, job[i].want);
     }
     if (!st)
-        st = pe_small_solve(job, n, &pace, err);
-    for (int64_t i = 0; i < n; i++)
+        st = solve_jobs(job, n, a->o.partial, grace, &pace, err);
+    for (int64_t i = 0; i < n; i++) {
         pe_part_fini(&part[i]);
+        const posenc_status one = pe_pace_add(&pace, 500);
+        st = st ? st : one;
+    }
     free(part);
     free(job);
     return st;
@@ -437,7 +467,7 @@ posenc_status pe_spectra_init(pe_spectra *a, const pe_graph_chunk *chunk, const 
         }
     }
     if (!st)
-        st = solve_together(a, want, arg, chunk->ctx, err);
+        st = solve_together(a, want, arg, chunk->ctx, chunk->grace, err);
     if (st)
         pe_spectra_fini(a);
     return st;

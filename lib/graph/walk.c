@@ -1,5 +1,6 @@
 /* walk.c - transition matrices, and their product with eight vectors at once. */
 #include "graph/walk.h"
+#include "core/memory.h"
 #include "core/parallel.h"
 #include "core/params.h"
 
@@ -63,8 +64,8 @@ posenc_status pe_walk_build(const posenc_graph *graph, int64_t g, const pe_csr_o
     w.arcs = w.csr.arcs;
     w.plain = !w.csr.weight;
     w.zero_edges = w.csr.zero_edges;
-    w.out = (pe_sparse){ w.n, w.csr.ptr, w.csr.col, malloc(size) };
-    w.in = (pe_sparse){ w.n, in->ptr, in->col, malloc(size) };
+    w.out = (pe_sparse){ w.n, w.csr.ptr, w.csr.col, pe_work_memory(size) };
+    w.in = (pe_sparse){ w.n, in->ptr, in->col, pe_work_memory(size) };
     w.degree = form == PE_WALK_COL ? in->degree : w.csr.degree;
     if (!w.out.value || !w.in.value) {
         st = pe_no_memory("memory", err);
@@ -230,14 +231,14 @@ static void pattern_fini(pattern *p)
     free(p->seen);
 }
 
-static bool pattern_init(pattern *p, const posenc_graph *graph, int64_t g, bool one_way)
+static bool pattern_init(pattern *p, const posenc_graph *graph, int64_t g, bool one_way, pe_pace *pace)
 {
     const int64_t first = graph->ptr[g], n = graph->ptr[g + 1] - first, begin = graph->arc_ptr[g],
                   end = graph->arc_ptr[g + 1];
     *p = (pattern){ .n = n,
                     .ptr = calloc((size_t)n + 2, sizeof *p->ptr),
-                    .col = malloc((size_t)(2 * (end - begin) + 1) * sizeof *p->col),
-                    .list = malloc((size_t)(n + 1) * sizeof *p->list),
+                    .col = pe_work_memory((size_t)(2 * (end - begin) + 1) * sizeof *p->col),
+                    .list = pe_work_memory((size_t)(n + 1) * sizeof *p->list),
                     .seen = calloc((size_t)n + 1, 1) };
     if (!p->ptr || !p->col || !p->list || !p->seen)
         return false;
@@ -245,27 +246,35 @@ static bool pattern_init(pattern *p, const posenc_graph *graph, int64_t g, bool 
         p->ptr[graph->source[a] - first + 2]++;
         if (!one_way)
             p->ptr[graph->target[a] - first + 2]++;
+        if (pe_pace_add(pace, 16))
+            return false;
     }
-    for (int64_t v = 0; v < n; v++)
+    for (int64_t v = 0; v < n; v++) {
         p->ptr[v + 2] += p->ptr[v + 1];
+        if (pe_pace_add(pace, 4))
+            return false;
+    }
     for (int64_t a = begin; a < end; a++) { /* ptr[v + 1]: next free place of row v */
         const int32_t u = (int32_t)(graph->source[a] - first), v = (int32_t)(graph->target[a] - first);
         p->col[p->ptr[u + 1]++] = v;
         if (!one_way)
             p->col[p->ptr[v + 1]++] = u;
+        if (pe_pace_add(pace, 32))
+            return false;
     }
     return true;
 }
 
 /* The ball around v is added to w, as far as it has MOST_SEEN nodes; the last step that is whole. */
-static int look_around(pattern *p, int32_t v, double closed, int steps, pe_growth *w)
+static int look_around(pattern *p, int32_t v, double closed, int steps, pe_growth *w, pe_pace *pace)
 {
     int64_t head = 0, tail = 1, arcs = 0, work = 0;
+    posenc_status st = PE_OK;
     int step = 0;
     p->list[0] = v;
     p->seen[v] = 1;
     for (;; step++) {
-        for (const int64_t end = tail; head < end; head++) {
+        for (const int64_t end = tail; head < end && !st; head++) {
             const int32_t u = p->list[head];
             const int64_t d = p->ptr[u + 1] - p->ptr[u];
             arcs += (double)d < closed ? d : 0;
@@ -274,11 +283,12 @@ static int look_around(pattern *p, int32_t v, double closed, int steps, pe_growt
                     p->seen[p->col[a]] = 1;
                     p->list[tail++] = p->col[a];
                 }
+            st = pe_pace_add(pace, 8 * d + 8);
         }
         w->ball[step] += (double)head;
         w->arcs[step] += (double)arcs;
         work += arcs;
-        if (step == steps || (tail > MOST_SEEN && step >= 2) || work > 256 * MOST_SEEN)
+        if (st || step == steps || (tail > MOST_SEEN && step >= 2) || work > 256 * MOST_SEEN)
             break;
     }
     for (int64_t i = 0; i < tail; i++)
@@ -286,19 +296,20 @@ static int look_around(pattern *p, int32_t v, double closed, int steps, pe_growt
     return step;
 }
 
-pe_growth pe_growth_of(const posenc_graph *graph, int64_t g, bool one_way, double closed, int64_t steps)
+pe_growth pe_growth_of(const posenc_graph *graph, int64_t g, bool one_way, double closed, int64_t steps, posenc_context *ctx)
 {
     const int64_t n = graph->ptr[g + 1] - graph->ptr[g], m = graph->arc_ptr[g + 1] - graph->arc_ptr[g];
     const double arcs = (double)m * (one_way ? 1 : 2);
     pe_growth w = { .nodes = (double)n, .degree = n ? arcs / (double)n : 0, .known = -1 };
     pattern p = { 0 };
+    pe_pace pace = { .ctx = ctx, .left = PE_PACE_STEPS };
     const int most = steps < PE_GROWTH_STEPS ? (int)steps : PE_GROWTH_STEPS;
-    if (n > SMALL && m <= MOST_ARCS && n <= 8 * m + 1024 && pattern_init(&p, graph, g, one_way)) {
+    if (n > SMALL && m <= MOST_ARCS && n <= 8 * m + 1024 && pattern_init(&p, graph, g, one_way, &pace)) {
         const int64_t balls = m < MOST_ARCS / 4 ? BALLS : BALLS / 4;
         int reached = most;
         for (int64_t i = 0; i < balls; i++) {
             pe_growth one = { .nodes = w.nodes };
-            const int last = look_around(&p, (int32_t)(i * (n / balls) + n / balls / 2), closed, most, &one);
+            const int last = look_around(&p, (int32_t)(i * (n / balls) + n / balls / 2), closed, most, &one, &pace);
             reached = last < reached ? last : reached;
             for (int a = 0; a <= most; a++) {
                 w.ball[a] += one.ball[a] / (double)balls;

@@ -63,8 +63,10 @@ typedef struct pe_growth {
 } pe_growth;
 
 /* Of graph g, as far as `steps`; nodes of degree `closed` or more are reached, not passed. Linear in the arcs. Of few
- * nodes, without memory, or where arcs are too many to look at, balls are guessed from the mean degree. */
-pe_growth pe_growth_of(const posenc_graph *graph, int64_t g, bool one_way, double closed, int64_t steps);
+ * nodes, without memory, or where arcs are too many to look at, balls are guessed from the mean degree; so they are where
+ * ctx, which is polled, says stop: whoever asks stops at a poll of his own. */
+pe_growth pe_growth_of(const posenc_graph *graph, int64_t g, bool one_way, double closed, int64_t steps,
+                       posenc_context *ctx);
 /* Nodes within so many steps of a node, and the arcs that leave them. */
 double pe_growth_ball(const pe_growth *w, int64_t steps);
 double pe_growth_arcs(const pe_growth *w, int64_t steps);

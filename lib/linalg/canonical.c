@@ -1,5 +1,6 @@
 /* canonical.c - stable colours of a graph, and the canonical basis of an eigenspace. */
 #include "linalg/canonical.h"
+#include "core/memory.h"
 #include "core/params.h"
 #include "linalg/pivot.h"
 #include "linalg/sort.h"
@@ -144,7 +145,7 @@ posenc_status pe_refine(const pe_csr *c, int32_t *colour, pe_pace *pace, posenc_
         return PE_OK;
     posenc_status st = PE_OK;
     partition p = { .c = c, .cell = colour, .one = scramble(1, false), .pace = pace };
-    p.piece = malloc(n * (2 * sizeof *p.piece + sizeof *p.sum + 7 * sizeof *p.order + sizeof *p.queued));
+    p.piece = pe_work_memory(n * (2 * sizeof *p.piece + sizeof *p.sum + 7 * sizeof *p.order + sizeof *p.queued));
     if (!p.piece)
         return pe_no_memory("memory", err);
     p.other = p.piece + n;
@@ -332,9 +333,12 @@ posenc_status pe_canonical_init(pe_canonical *w, const pe_csr *csr, const int64_
 {
     *w = (pe_canonical){ .csr = csr, .begin = begin, .node = node, .pace = pace };
     const size_t n = (size_t)csr->n + 1;
-    w->diagonal = calloc(n, 2 * sizeof *w->diagonal + 2 * sizeof *w->views + 2 * sizeof *w->other);
-    if (!w->diagonal)
+    const size_t size = n * (2 * sizeof *w->diagonal + 2 * sizeof *w->views + 2 * sizeof *w->other);
+    if (!(w->diagonal = pe_work_memory(size)))
         return pe_no_memory("memory", err);
+    posenc_status st = pe_pace_zero(pace, w->diagonal, size);
+    if (st)
+        return st;
     w->vector = w->diagonal + n;
     w->views = (uint64_t *)(w->vector + n);
     w->other = (int32_t *)(w->views + 2 * n);

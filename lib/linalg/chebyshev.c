@@ -1,4 +1,5 @@
 #include "chebyshev.h"
+#include "core/memory.h"
 #include "core/parallel.h"
 #include "core/params.h"
 
@@ -48,21 +49,31 @@ void pe_filter_set(pe_filter *f, double first, double last, double low)
     f->degree = degree < 12 ? 12 : degree < PE_MOST_DEGREE ? (int64_t)degree : PE_MOST_DEGREE;
 }
 
-posenc_status pe_filter_single(pe_filter *f, bool single, posenc_error *err)
+static posenc_status narrow(int64_t n, const double *from, float *to, pe_pace *pace)
+{
+    posenc_status st = PE_OK;
+    for (int64_t at = 0; at < n && !st; at += ROWS) {
+        for (int64_t i = at; i < n && i < at + ROWS; i++)
+            to[i] = (float)from[i];
+        st = pe_pace_add(pace, 4 * ROWS);
+    }
+    return st;
+}
+
+posenc_status pe_filter_single(pe_filter *f, bool single, pe_pace *pace, posenc_error *err)
 {
     const pe_component *c = f->lap->c;
+    posenc_status st = PE_OK;
     if (single && !f->entry) {
-        f->entry = malloc((size_t)(c->ptr[c->n] + 1) * sizeof *f->entry);
-        f->diagonal = malloc((size_t)c->n * sizeof *f->diagonal);
+        f->entry = pe_work_memory((size_t)(c->ptr[c->n] + 1) * sizeof *f->entry);
+        f->diagonal = pe_work_memory((size_t)c->n * sizeof *f->diagonal);
         if (!f->entry || !f->diagonal)
             return pe_no_memory("memory", err);
-        for (int64_t i = 0; i < c->ptr[c->n]; i++)
-            f->entry[i] = (float)f->lap->entry[i];
-        for (int64_t i = 0; i < c->n; i++)
-            f->diagonal[i] = (float)f->lap->diagonal[i];
+        if (!(st = narrow(c->ptr[c->n], f->lap->entry, f->entry, pace)))
+            st = narrow(c->n, f->lap->diagonal, f->diagonal, pace);
     }
     f->single = single;
-    return PE_OK;
+    return st;
 }
 
 /* Degree 1 needs no interval: the line through p(0) = 1 and p(high) = 1/2. */

@@ -26,7 +26,7 @@ posenc_status pe_filter_init(pe_filter *f, const pe_laplacian *lap, posenc_error
  *   first, last   about the smallest and the largest eigenvalue that are wanted */
 void pe_filter_set(pe_filter *f, double first, double last, double low);
 /* Columns of float32 from now on; false: of float64. */
-posenc_status pe_filter_single(pe_filter *f, bool single, posenc_error *err);
+posenc_status pe_filter_single(pe_filter *f, bool single, pe_pace *pace, posenc_error *err);
 /* Degree 1: p(lambda) = 1 - lambda / (2 high), monotone on the whole spectrum. */
 void pe_filter_plain(pe_filter *f);
 pe_operator pe_filter_operator(pe_filter *f);

@@ -227,6 +227,11 @@ static posenc_status combine_part(void *arg, int64_t part, posenc_error *err)
     double *buffer = aligned_alloc(64, (size_t)(CHUNK * p->nw) * sizeof *buffer);
     if (!buffer)
         return pe_no_memory("memory", err);
+    for (int64_t j = 0; j < p->nw && p->n > PART && !st; j++) { /* the first write to a huge page clears two megabytes */
+        volatile double *first = p->w[j] + part * PART;
+        *first = *first;
+        st = posenc_poll(p->ctx);
+    }
     for (int64_t at = part * PART; at < end && !st; at += CHUNK) {
         const int64_t rows = chunk_rows(p, at);
         memset(buffer, 0, (size_t)(CHUNK * p->nw) * sizeof *buffer);
@@ -247,6 +252,15 @@ posenc_status pe_columns_combine(int64_t n, double *const *v, int64_t nv, const 
     return nw ? each_part(&p, (uint64_t)nw * CHUNK * sizeof(double), combine_part, pace, err) : PE_OK;
 }
 
+PE_CLONES static void divide(int64_t n, double divisor, double *x)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        *(pe_lanes *)(x + i) /= divisor;
+    for (; i < n; i++)
+        x[i] /= divisor;
+}
+
 static posenc_status divide_part(void *arg, int64_t part, posenc_error *err)
 {
     const product *p = arg;
@@ -254,8 +268,10 @@ static posenc_status divide_part(void *arg, int64_t part, posenc_error *err)
     pe_pace pace;
     posenc_status st = part_pace(p, &pace);
     (void)err;
-    for (int64_t i = part * PART; i < end; i++)
-        p->w[0][i] = p->divisor == 0 ? 0 : p->w[0][i] / p->divisor;
+    if (!st && p->divisor == 0)
+        memset(p->w[0] + part * PART, 0, (size_t)(end - part * PART) * sizeof **p->w);
+    else if (!st)
+        divide(end - part * PART, p->divisor, p->w[0] + part * PART);
     return st;
 }
 

@@ -111,6 +111,7 @@ static posenc_status columns(pe_search *s, int64_t at, int64_t count)
 {
     enum { SLAB = 1 << 19, SHORT = 1 << 14 };
     const int64_t stride = (s->n + PE_WIDTH - 1) / PE_WIDTH * PE_WIDTH;
+    posenc_status st = PE_OK;
     for (int64_t i = at; i < at + count; i++) {
         if (s->v[i])
             continue;
@@ -127,8 +128,10 @@ static posenc_status columns(pe_search *s, int64_t at, int64_t count)
             s->v[i][k] = 0;
         s->fresh += stride;
         s->left--;
+        if (s->n >= SHORT && (st = pe_pace_touch(s->pace, s->v[i], (size_t)s->n * sizeof(double))))
+            return st;
     }
-    return PE_OK;
+    return st;
 }
 
 /* w -= (its part in `nl` locked columns from the first on and in v[from] .. v[m - 1]); what was taken in the basis is added
@@ -501,7 +504,7 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
             }
             relative = relative > 1e-15 && !s->strange ? relative * 1e-2 : 0;
         }
-        check = m + width + (100 * m * m < s->n ? 0 : m / 16); /* a look costs m^3, a step n m */
+        check = m + width + (10 * m * m < s->n ? 0 : m / 16); /* a look costs m^3, a step n m and an application */
         if (!alive || relative < 1e-16)
             break;
         if (m < most)

@@ -1,10 +1,12 @@
 #include "laplacian.h"
+#include "core/memory.h"
 #include "core/parallel.h"
 #include "core/params.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static double weight(const pe_component *c, int64_t p) { return c->weight ? c->weight[p] : 1; }
 
@@ -46,12 +48,12 @@ posenc_status pe_laplacian_init(pe_laplacian *l, const pe_component *c, pe_pace 
     double most = 0;
 
     *l = (pe_laplacian){ .c = c };
-    l->diagonal = malloc(n * sizeof(double));
-    l->entry = malloc((arcs + 1) * sizeof(double));
+    l->diagonal = pe_work_memory(n * sizeof(double));
+    l->entry = pe_work_memory((arcs + 1) * sizeof(double));
     if (c->normalized)
-        l->gauge = malloc(n * sizeof(double));
+        l->gauge = pe_work_memory(n * sizeof(double));
     if (c->diagonal)
-        l->rest = malloc(n * sizeof(double));
+        l->rest = pe_work_memory(n * sizeof(double));
     if (!l->diagonal || !l->entry || (c->normalized && !l->gauge) || (c->diagonal && !l->rest)) {
         pe_laplacian_fini(l);
         return pe_no_memory("memory", err);
@@ -165,42 +167,48 @@ posenc_status pe_laplacian_apply(const pe_laplacian *l, double alpha, double shi
     return st;
 }
 
-/* `sum` and over edges of |w| (g_i x_i -+ g_j x_j)^2, the upper sign for positive weights, and over nodes of rest_i x_i^2 */
-static double quotient_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x, double sum)
+/* Over edges of |w| (g_i x_i -+ g_j x_j)^2, the upper sign for positive weights, and over nodes of rest_i x_i^2; x: a panel
+ */
+PE_CLONES static void quotient_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x, double *sum)
 {
     const pe_component *c = l->c;
+    const pe_lanes *from = (const pe_lanes *)x;
+    pe_lanes s = *(const pe_loose_lanes *)sum;
     for (int64_t i = begin; i < end; i++) {
-        const double gi = l->gauge ? l->gauge[i] : 1, own = gi * x[i];
+        const pe_lanes own = (l->gauge ? l->gauge[i] : 1) * from[i];
         if (l->rest)
-            sum += l->rest[i] * (x[i] * x[i]);
+            s += l->rest[i] * (from[i] * from[i]);
         for (int64_t p = c->ptr[i]; p < c->ptr[i + 1]; p++) {
             const int64_t j = c->col[p];
             if (j <= i)
                 continue;
             const double w = c->weight ? c->weight[p] : 1, gj = l->gauge ? l->gauge[j] : 1;
-            const double d = own - copysign(gj, w) * x[j];
-            sum += fabs(w) * (d * d);
+            const pe_lanes d = own - copysign(gj, w) * from[j];
+            s += fabs(w) * (d * d);
         }
     }
-    return sum;
+    *(pe_loose_lanes *)sum = s;
 }
 
-static double residual_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x, double value, double sum)
+PE_CLONES static void residual_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x, const double *values,
+                                    double *sum)
 {
     const pe_component *c = l->c;
+    const pe_lanes *from = (const pe_lanes *)x, value = *(const pe_loose_lanes *)values;
+    pe_lanes all = *(const pe_loose_lanes *)sum;
     for (int64_t i = begin; i < end; i++) {
-        double s = l->diagonal[i] * x[i], t = 0;
+        pe_lanes s = l->diagonal[i] * from[i], t = { 0 };
         int64_t p = c->ptr[i];
         for (; p + 2 <= c->ptr[i + 1]; p += 2) {
-            s += l->entry[p] * x[c->col[p]];
-            t += l->entry[p + 1] * x[c->col[p + 1]];
+            s += l->entry[p] * from[c->col[p]];
+            t += l->entry[p + 1] * from[c->col[p + 1]];
         }
         if (p < c->ptr[i + 1])
-            s += l->entry[p] * x[c->col[p]];
-        const double d = s + t - value * x[i];
-        sum += d * d;
+            s += l->entry[p] * from[c->col[p]];
+        const pe_lanes d = s + t - value * from[i];
+        all += d * d;
     }
-    return sum;
+    *(pe_loose_lanes *)sum = all;
 }
 
 enum { PART = 1 << 12 }; /* rows of a task */
@@ -208,28 +216,49 @@ enum { PART = 1 << 12 }; /* rows of a task */
 typedef struct measurement {
     const pe_laplacian *l;
     posenc_context *ctx;
-    double *const *x, *values; /* values NULL: of the quotient */
-    int64_t count;
-    double *part; /* (parts, count) */
+    const double *panel;
+    const double *values; /* (PE_WIDTH); NULL: of the quotient */
+    double *part;         /* (parts, PE_WIDTH) */
 } measurement;
 
 static posenc_status measure_part(void *arg, int64_t part, posenc_error *err)
 {
     const measurement *m = arg;
     const int64_t n = m->l->c->n, begin = part * PART, end = n - begin < PART ? n : begin + PART;
+    double *sum = m->part + part * PE_WIDTH;
     pe_pace pace = { .ctx = m->ctx, .left = PE_PACE_STEPS };
     posenc_status st = n > PART ? posenc_poll(m->ctx) : PE_OK;
     (void)err;
-    for (int64_t j = 0; j < m->count && !st; j++) {
-        double sum = 0;
-        for (int64_t i = begin, stop; i < end && !st; i = stop) {
-            stop = batch(m->l->c, i);
-            stop = stop < end ? stop : end;
-            sum = m->values ? residual_rows(m->l, i, stop, m->x[j], m->values[j], sum)
-                            : quotient_rows(m->l, i, stop, m->x[j], sum);
-            st = pe_pace_add(&pace, 6 * (m->l->c->ptr[stop] - m->l->c->ptr[i]) + 8 * (stop - i));
-        }
-        m->part[part * m->count + j] = sum;
+    memset(sum, 0, PE_WIDTH * sizeof *sum);
+    for (int64_t i = begin, stop; i < end && !st; i = stop) {
+        stop = batch(m->l->c, i);
+        stop = stop < end ? stop : end;
+        if (m->values)
+            residual_rows(m->l, i, stop, m->panel, m->values, sum);
+        else
+            quotient_rows(m->l, i, stop, m->panel, sum);
+        st = pe_pace_add(&pace, 12 * (m->l->c->ptr[stop] - m->l->c->ptr[i]) + 16 * (stop - i));
+    }
+    return st;
+}
+
+/* Of at most PE_WIDTH vectors. */
+static posenc_status measure(measurement *m, int64_t count, double *const *x, double *panel, double *values,
+                             double *residuals, pe_pace *pace, posenc_error *err)
+{
+    const int64_t n = m->l->c->n, parts = (n + PART - 1) / PART;
+    double all[2][PE_WIDTH] = { 0 };
+    posenc_status st = pe_panel_gather(n, count, x, panel, pace);
+    for (int turn = 0; turn < 2 && !st; turn++) {
+        m->values = turn ? all[0] : NULL;
+        st = pe_parallel(m->ctx, parts, 0, measure_part, m, err);
+        for (int64_t q = 0; q < parts && !st; q++)
+            for (int j = 0; j < PE_WIDTH; j++)
+                all[turn][j] += m->part[q * PE_WIDTH + j];
+    }
+    for (int64_t j = 0; j < count; j++) {
+        values[j] = all[0][j];
+        residuals[j] = sqrt(all[1][j]);
     }
     return st;
 }
@@ -237,22 +266,17 @@ static posenc_status measure_part(void *arg, int64_t part, posenc_error *err)
 posenc_status pe_laplacian_measure(const pe_laplacian *l, int64_t count, double *const *x, double *values, double *residuals,
                                    pe_pace *pace, posenc_error *err)
 {
-    const int64_t parts = (l->c->n + PART - 1) / PART;
-    measurement m = { .l = l, .ctx = pace->ctx, .x = x, .count = count };
+    const int64_t n = l->c->n, parts = (n + PART - 1) / PART;
     posenc_status st = PE_OK;
-    if (!(m.part = malloc((size_t)(parts * count + 1) * sizeof *m.part)))
-        return pe_no_memory("memory", err);
-    for (int turn = 0; turn < 2 && !st; turn++) {
-        double *to = turn ? residuals : values;
-        m.values = turn ? values : NULL;
-        st = pe_parallel(pace->ctx, parts, 0, measure_part, &m, err);
-        for (int64_t j = 0; j < count && !st; j++) {
-            double sum = 0;
-            for (int64_t q = 0; q < parts; q++)
-                sum += m.part[q * count + j];
-            to[j] = turn ? sqrt(sum) : sum;
-        }
+    double *panel = pe_panel_new(n), *part = malloc((size_t)(parts * PE_WIDTH + 1) * sizeof *part);
+    measurement m = { .l = l, .ctx = pace->ctx, .panel = panel, .part = part };
+    if (!panel || !part)
+        st = pe_no_memory("memory", err);
+    for (int64_t j = 0; j < count && !st; j += PE_WIDTH) {
+        const int64_t many = count - j < PE_WIDTH ? count - j : PE_WIDTH;
+        st = measure(&m, many, x + j, panel, values + j, residuals + j, pace, err);
     }
-    free(m.part);
-    return st ? st : pe_pace_add(pace, l->c->n < PART ? count * 20 * l->c->n : 0);
+    free(panel);
+    free(part);
+    return st ? st : pe_pace_add(pace, n < PART ? 8 * l->c->ptr[n] + 16 * n : 0);
 }

@@ -12,8 +12,8 @@
 static posenc_status allocate(pe_ldl *f, posenc_error *err)
 {
     size_t n = (size_t)f->n;
-    f->order = malloc(n * sizeof(int32_t));
-    f->place = malloc(n * sizeof(int32_t));
+    f->order = pe_work_memory(n * sizeof(int32_t));
+    f->place = pe_work_memory(n * sizeof(int32_t));
     return f->order && f->place ? PE_OK : pe_no_memory("memory", err);
 }
 
@@ -50,7 +50,7 @@ posenc_status pe_ldl_settle(pe_ldl *f, int32_t **order, pe_pace *pace, posenc_er
     posenc_status st = PE_OK;
     *order = f->order;
     f->settled = true;
-    if (!(f->order = malloc((size_t)f->n * sizeof *f->order)))
+    if (!(f->order = pe_work_memory((size_t)f->n * sizeof *f->order)))
         return pe_no_memory("memory", err);
     for (int64_t i = 0; i < f->n && !st; i++) {
         f->order[i] = f->place[i] = (int32_t)i;
@@ -195,8 +195,8 @@ static posenc_status analyze(pe_ldl *f, pe_pace *pace, posenc_error *err)
 {
     posenc_status st = PE_OK;
     const size_t n = (size_t)f->n;
-    int32_t *scratch = malloc(n * 5 * sizeof *scratch);
-    f->parent = malloc(n * sizeof(int32_t));
+    int32_t *scratch = pe_work_memory(n * 5 * sizeof *scratch);
+    f->parent = pe_work_memory(n * sizeof(int32_t));
     f->ptr = calloc(n + 1, sizeof(int64_t));
     if (!scratch || !f->parent || !f->ptr) {
         st = pe_no_memory("memory", err);
@@ -222,7 +222,7 @@ static posenc_status divide(pe_ldl *f, pe_pace *pace, posenc_error *err)
 {
     const size_t n = (size_t)f->n;
     posenc_status st = PE_OK;
-    int64_t *work = malloc(n * sizeof *work);
+    int64_t *work = pe_work_memory(n * sizeof *work);
     if (!work)
         return pe_no_memory("memory", err);
     for (size_t k = 0; k < n; k++)
@@ -241,7 +241,7 @@ static posenc_status divide(pe_ldl *f, pe_pace *pace, posenc_error *err)
         total += part->end;
         part->begin = part->end = total - part->end;
     }
-    if (!(f->run = malloc((size_t)total * 2 * sizeof *f->run)))
+    if (!(f->run = pe_work_memory((size_t)total * 2 * sizeof *f->run)))
         return pe_no_memory("memory", err);
     for (int64_t k = 0; k < f->n && !st; k++) {
         pe_subtree *part = &f->cut.part[owner[k]];
@@ -285,8 +285,8 @@ static posenc_status factor_part(const factoring *g, const pe_subtree *part, pe_
     const int64_t low = part->low, size = part->root + 1 - low;
     posenc_status st = PE_OK;
     double *y = calloc((size_t)size, sizeof *y); /* of rows from `low` on, as are mark, path and pattern */
-    int32_t *mark = malloc((size_t)size * sizeof *mark), *path = malloc((size_t)size * sizeof *path);
-    int32_t *pattern = malloc((size_t)size * sizeof *pattern);
+    int32_t *mark = pe_work_memory((size_t)size * sizeof *mark), *path = pe_work_memory((size_t)size * sizeof *path);
+    int32_t *pattern = pe_work_memory((size_t)size * sizeof *pattern);
     if (!y || !mark || !path || !pattern) {
         st = pe_no_memory("memory", err);
         goto done;
@@ -373,7 +373,7 @@ static posenc_status name_cells(pe_ldl *f, pe_pace *pace, posenc_error *err)
     const int64_t parts = f->cut.tier[PE_TIERS + 1];
     const int32_t *owner = f->cut.owner;
     posenc_status st = PE_OK;
-    int32_t *place = malloc((size_t)f->n * sizeof *place);
+    int32_t *place = pe_work_memory((size_t)f->n * sizeof *place);
     f->cells = 0;
     for (int64_t p = 0; p + 1 < parts; p++) {
         pe_subtree *part = &f->cut.part[p];
@@ -386,7 +386,7 @@ static posenc_status name_cells(pe_ldl *f, pe_pace *pace, posenc_error *err)
         goto done;
     }
     free(f->cut.up);
-    f->cut.up = malloc(((size_t)f->cells + 1) * sizeof *f->cut.up);
+    f->cut.up = pe_work_memory(((size_t)f->cells + 1) * sizeof *f->cut.up);
     if (!place || !f->cut.up) {
         st = pe_no_memory("memory", err);
         goto done;
@@ -426,7 +426,7 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
         return st;
     const bool by_blocks = pe_ldl_fills_up(f);
     size_t entries = (size_t)f->ptr[f->n] + 1;
-    if (!(f->end = malloc((size_t)f->n * sizeof *f->end)))
+    if (!(f->end = pe_work_memory((size_t)f->n * sizeof *f->end)))
         return pe_no_memory("memory", err);
     if (by_blocks) {
         for (int64_t k = 0; k < f->n; k++)
@@ -448,8 +448,8 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
                            "at most %llu bytes (setting memory), or solver=chebyshev", (unsigned long long)limit);
     f->held = entries;
     f->entry = pe_result_memory(entries * sizeof(double));
-    f->pivot = malloc((size_t)f->n * sizeof(double));
-    f->row = by_blocks ? NULL : malloc(entries * sizeof(int32_t));
+    f->pivot = pe_work_memory((size_t)f->n * sizeof(double));
+    f->row = by_blocks ? NULL : pe_work_memory(entries * sizeof(int32_t));
     if ((!by_blocks && !f->row) || !f->entry || !f->pivot)
         return pe_no_memory("memory", err);
     if (by_blocks)
@@ -623,8 +623,8 @@ posenc_status pe_ldl_solve_columns(pe_ldl *f, int64_t width, double *const *x, d
 posenc_status pe_ldl_count_below(pe_ldl *f, double sigma, int64_t *count, pe_pace *pace, posenc_error *err)
 {
     posenc_status st = PE_OK;
-    double *entry = pe_result_memory(f->held * sizeof(double)), *pivot = malloc((size_t)f->n * sizeof(double));
-    int64_t *end = f->blocks.count ? NULL : malloc((size_t)f->n * sizeof(int64_t)), *held = f->end;
+    double *entry = pe_result_memory(f->held * sizeof(double)), *pivot = pe_work_memory((size_t)f->n * sizeof(double));
+    int64_t *end = f->blocks.count ? NULL : pe_work_memory((size_t)f->n * sizeof(int64_t)), *held = f->end;
     if (!entry || !pivot || (!end && !f->blocks.count)) {
         st = pe_no_memory("memory", err);
         goto done;

@@ -1,5 +1,6 @@
 #include "minimum_fill.h"
 #include "core/exact.h"
+#include "core/memory.h"
 #include "core/params.h"
 
 #include <math.h>
@@ -39,13 +40,18 @@ static posenc_status allocate(quotient *q, int64_t arcs)
     const size_t n = (size_t)q->n + 1;
     int32_t **const all[] = { &q->length, &q->elements, &q->weight, &q->degree, &q->stamp,
                               &q->into,   &q->key,      &q->next,   &q->last,   &q->bucket };
-    bool ok = (q->at = malloc(n * sizeof *q->at)) != NULL;
+    bool ok = (q->at = pe_work_memory(n * sizeof *q->at)) != NULL;
     for (size_t i = 0; i < PE_LEN(all); i++)
-        ok = (*all[i] = malloc(n * sizeof **all[i])) && ok;
+        ok = (*all[i] = pe_work_memory(n * sizeof **all[i])) && ok;
     q->room = arcs + arcs / 4 + q->n + 1;
-    q->list = malloc((size_t)q->room * sizeof *q->list);
-    q->head = malloc((n > KEYS ? n : KEYS) * sizeof *q->head);
-    return ok && q->list && q->head ? PE_OK : pe_no_memory("memory", q->err);
+    q->list = pe_work_memory((size_t)q->room * sizeof *q->list);
+    q->head = pe_work_memory((n > KEYS ? n : KEYS) * sizeof *q->head);
+    if (!ok || !q->list || !q->head)
+        return pe_no_memory("memory", q->err);
+    posenc_status st = pe_pace_touch(q->pace, q->at, n * sizeof *q->at); /* not all at once, by whoever comes first */
+    for (size_t i = 0; i < PE_LEN(all) && !st; i++)
+        st = pe_pace_touch(q->pace, *all[i], n * sizeof **all[i]);
+    return st;
 }
 
 static void finish(quotient *q)
@@ -125,7 +131,7 @@ static posenc_status compact(quotient *q)
 {
     posenc_status st = PE_OK;
     int64_t to = 0;
-    if (!q->spare && !(q->spare = malloc((size_t)q->room * sizeof *q->spare)))
+    if (!q->spare && !(q->spare = pe_work_memory((size_t)q->room * sizeof *q->spare)))
         return pe_no_memory("memory", q->err);
     for (int64_t i = 0; i < q->n && !st; i++) {
         const bool element = q->elements[i] < 0;

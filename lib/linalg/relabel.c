@@ -1,4 +1,5 @@
 #include "relabel.h"
+#include "core/memory.h"
 #include "core/params.h"
 
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static posenc_status pick(double **to, const double *from, const int32_t *order,
     posenc_status st = PE_OK;
     if (!from)
         return PE_OK;
-    if (!(*to = malloc((size_t)n * sizeof **to)))
+    if (!(*to = pe_work_memory((size_t)n * sizeof **to)))
         return pe_no_memory("memory", err);
     for (int64_t k = 0; k < n && !st; k++) {
         (*to)[k] = from[order[k]];
@@ -56,17 +57,19 @@ posenc_status pe_relabel(pe_relabelled *r, const pe_component *c, int32_t *order
 {
     const int64_t n = c->n, arcs = c->ptr[n];
     posenc_status st = PE_OK;
-    int32_t *place = malloc((size_t)n * sizeof *place);
+    int32_t *place = pe_work_memory((size_t)n * sizeof *place);
     *r = (pe_relabelled){ .order = order,
-                          .ptr = calloc((size_t)n + 1, sizeof *r->ptr),
-                          .col = malloc(((size_t)arcs + 1) * sizeof *r->col),
-                          .weight = c->weight ? malloc(((size_t)arcs + 1) * sizeof *r->weight) : NULL };
+                          .ptr = pe_work_memory(((size_t)n + 1) * sizeof *r->ptr),
+                          .col = pe_work_memory(((size_t)arcs + 1) * sizeof *r->col),
+                          .weight = c->weight ? pe_work_memory(((size_t)arcs + 1) * sizeof *r->weight) : NULL };
     if (!place || !r->ptr || !r->col || (c->weight && !r->weight)) {
         st = pe_no_memory("memory", err);
         goto done;
     }
     if ((st = pick(&r->degree, c->degree, order, n, pace, err)) || (st = pick(&r->kernel, c->kernel, order, n, pace, err)) ||
-        (st = pick(&r->diagonal, c->diagonal, order, n, pace, err)))
+        (st = pick(&r->diagonal, c->diagonal, order, n, pace, err)) ||
+        (st = pe_pace_touch(pace, place, (size_t)n * sizeof *place)) ||
+        (st = pe_pace_touch(pace, r->col, (size_t)arcs * sizeof *r->col)))
         goto done;
     for (int64_t k = 0; k < n && !st; k++) {
         place[order[k]] = (int32_t)k;
@@ -74,6 +77,7 @@ posenc_status pe_relabel(pe_relabelled *r, const pe_component *c, int32_t *order
     }
     /* r->ptr[k + 1] is where row k goes on; the pattern is symmetric: rows that are read one after the other fill those of
      * their neighbours in ascending order */
+    r->ptr[0] = r->ptr[1] = 0;
     for (int64_t k = 1; k < n && !st; k++) {
         r->ptr[k + 1] = r->ptr[k] + c->ptr[order[k - 1] + 1] - c->ptr[order[k - 1]];
         st = pe_pace_add(pace, 16);

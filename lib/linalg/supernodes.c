@@ -1,4 +1,5 @@
 #include "supernodes.h"
+#include "core/memory.h"
 #include "core/parallel.h"
 #include "core/params.h"
 
@@ -38,7 +39,8 @@ static posenc_status partition(pe_supernodes *s, int64_t n, const int32_t *paren
 {
     posenc_status st = PE_OK;
     double *zeros = calloc((size_t)n + 1, sizeof *zeros);
-    int32_t *end = malloc(((size_t)n + 1) * sizeof *end); /* by first column: where the run ends; -1: not a first column */
+    int32_t *end = pe_work_memory(((size_t)n + 1) *
+                                  sizeof *end); /* by first column: where the run ends; -1: not a first column */
     if (!zeros || !end) {
         st = pe_no_memory("memory", err);
         goto done;
@@ -124,8 +126,8 @@ posenc_status pe_cut_init(pe_cut *c, int64_t count, const int32_t *parent, const
 {
     posenc_status st = PE_OK;
     int64_t *sum = calloc((size_t)count, sizeof *sum), all = 0, made[PE_TIERS + 1] = { 0 };
-    int32_t *low = malloc((size_t)count * sizeof *low);
-    c->owner = malloc((size_t)count * sizeof *c->owner);
+    int32_t *low = pe_work_memory((size_t)count * sizeof *low);
+    c->owner = pe_work_memory((size_t)count * sizeof *c->owner);
     if (!sum || !low || !c->owner) {
         st = pe_no_memory("memory", err);
         goto done;
@@ -274,10 +276,10 @@ static posenc_status divide(pe_supernodes *s, pe_pace *pace, posenc_error *err)
 {
     const size_t count = (size_t)s->count, n = (size_t)s->first[count];
     posenc_status st = PE_OK;
-    int64_t *work = malloc(count * sizeof *work);
-    s->block = malloc(count * sizeof *s->block);
-    s->member = malloc(count * sizeof *s->member);
-    s->spot = malloc(((size_t)s->below[count] + 1) * sizeof *s->spot);
+    int64_t *work = pe_work_memory(count * sizeof *work);
+    s->block = pe_work_memory(count * sizeof *s->block);
+    s->member = pe_work_memory(count * sizeof *s->member);
+    s->spot = pe_work_memory(((size_t)s->below[count] + 1) * sizeof *s->spot);
     if (!work || !s->block || !s->member || !s->spot) {
         free(work);
         return pe_no_memory("memory", err);
@@ -296,8 +298,8 @@ static posenc_status divide(pe_supernodes *s, pe_pace *pace, posenc_error *err)
     const pe_subtree *last = &s->cut.part[s->cut.tier[PE_TIERS]];
     if (s->rows > INT32_MAX)
         return pe_too_many_rows(s->rows, err);
-    int32_t *place = malloc(n * sizeof *place);
-    s->cut.up = malloc(((size_t)last->to + 1) * sizeof *s->cut.up);
+    int32_t *place = pe_work_memory(n * sizeof *place);
+    s->cut.up = pe_work_memory(((size_t)last->to + 1) * sizeof *s->cut.up);
     st = place && s->cut.up ? set_spots(s, place, pace) : pe_no_memory("memory", err);
     free(place);
     return st;
@@ -309,16 +311,16 @@ posenc_status pe_supernodes_init(pe_supernodes *s, const pe_component *c, const 
     const size_t n = (size_t)c->n;
     posenc_status st = PE_OK;
     int32_t *mark = NULL;
-    *s = (pe_supernodes){ .first = malloc((n + 1) * sizeof *s->first), .of = malloc(n * sizeof *s->of) };
+    *s = (pe_supernodes){ .first = pe_work_memory((n + 1) * sizeof *s->first), .of = pe_work_memory(n * sizeof *s->of) };
     if (!s->first || !s->of)
         return pe_no_memory("memory", err);
     if ((st = partition(s, c->n, parent, size, pace, err)))
         return st;
     const size_t count = (size_t)s->count;
-    s->parent = malloc(count * sizeof *s->parent);
+    s->parent = pe_work_memory(count * sizeof *s->parent);
     s->below = calloc(count + 1, sizeof *s->below);
-    s->panel = malloc((count + 1) * sizeof *s->panel);
-    mark = malloc(count * sizeof *mark);
+    s->panel = pe_work_memory((count + 1) * sizeof *s->panel);
+    mark = pe_work_memory(count * sizeof *mark);
     if (!s->parent || !s->below || !s->panel || !mark) {
         st = pe_no_memory("memory", err);
         goto done;
@@ -336,7 +338,7 @@ posenc_status pe_supernodes_init(pe_supernodes *s, const pe_component *c, const 
         total += rows;
     }
     s->below[s->count] = total;
-    s->row = malloc(((size_t)total + 1) * sizeof *s->row);
+    s->row = pe_work_memory(((size_t)total + 1) * sizeof *s->row);
     if (!s->row) {
         st = pe_no_memory("memory", err);
         goto done;
@@ -642,7 +644,7 @@ static desk *desk_new(const factoring *f, pe_pace *pace)
     desk *w = aligned_alloc(64, (sizeof *w + 63) / 64 * 64);
     if (!w)
         return NULL;
-    w->at = malloc((size_t)f->lap->c->n * sizeof *w->at);
+    w->at = pe_work_memory((size_t)f->lap->c->n * sizeof *w->at);
     w->floor = malloc((size_t)f->widest * sizeof *w->floor);
     w->pace = pace;
     return w;
@@ -783,8 +785,8 @@ posenc_status pe_supernodes_factor(const pe_supernodes *s, const pe_laplacian *l
                     .least = least,
                     .entry = entry,
                     .pivot = pivot,
-                    .head = malloc(count * sizeof *f.head),
-                    .next = malloc(count * sizeof *f.next),
+                    .head = pe_work_memory(count * sizeof *f.head),
+                    .next = pe_work_memory(count * sizeof *f.next),
                     .reached = calloc(count, sizeof *f.reached),
                     .out = malloc(parts * sizeof *f.out),
                     .in = malloc(parts * sizeof *f.in),

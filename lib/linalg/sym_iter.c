@@ -1,4 +1,5 @@
 #include "core/exact.h"
+#include "core/memory.h"
 #include "core/params.h"
 #include "linalg.h"
 
@@ -60,12 +61,12 @@ static uint64_t dense_bytes(int64_t n, int64_t arcs)
     return 16 * (uint64_t)n * (uint64_t)n + 256 * (uint64_t)n + laplacian_bytes(n, arcs);
 }
 
-/* The basis and the block behind it, the component in another order, the filter's panels and its copy of L, the pairs found
- * and a block on their way. The answer is made when the basis is gone. */
+/* The basis and the block behind it, the component in another order, the filter's panels and one of pairs that are
+ * measured, its copy of L, the pairs found and a block on their way. The answer is made when the basis is gone. */
 static uint64_t search_bytes(int64_t n, int64_t arcs, int64_t want, int64_t panels)
 {
     const uint64_t m = (uint64_t)panels * PE_WIDTH, columns = m + 2 * PE_MOST_WIDTH + (uint64_t)want + 2 * PE_WIDTH;
-    return 8 * (uint64_t)n * columns + 4 * 64 * (uint64_t)n + 4 * (uint64_t)arcs + 16 * m * m + laplacian_bytes(n, arcs) +
+    return 8 * (uint64_t)n * columns + 5 * 64 * (uint64_t)n + 4 * (uint64_t)arcs + 16 * m * m + laplacian_bytes(n, arcs) +
            pe_relabel_bytes(n, arcs);
 }
 
@@ -105,7 +106,7 @@ static posenc_status allocate(const job *j, int64_t count, pe_pairs *out)
     const size_t some = count ? (size_t)count : 1;
     out->values = malloc(some * sizeof(double));
     out->residuals = malloc(some * sizeof(double));
-    out->vectors = malloc(some * (size_t)j->c->n * sizeof(double));
+    out->vectors = pe_work_memory(some * (size_t)j->c->n * sizeof(double));
     return out->values && out->residuals && out->vectors ? PE_OK : pe_no_memory("memory", j->err);
 }
 
@@ -191,6 +192,7 @@ static posenc_status refine(job *j, int64_t count, double *a, double *values, do
     posenc_status st = PE_OK;
     const double *kernel = j->c->kernel;
     int64_t n = j->c->n;
+    double *rows[PE_WIDTH];
     for (int64_t q = 0; q < count && !st; q++) {
         double *row = a + q * n, sum = 0, square = 0;
         for (int64_t i = 0; kernel && i < n; i++)
@@ -202,8 +204,11 @@ static posenc_status refine(job *j, int64_t count, double *a, double *values, do
         double length = sqrt(square);
         for (int64_t i = 0; i < n; i++)
             row[i] /= length;
-        if (!(st = pe_laplacian_measure(&j->lap, 1, &row, &values[q], &residuals[q], &j->pace, j->err)))
-            st = pe_pace_add(&j->pace, 8 * n);
+        rows[q % PE_WIDTH] = row;
+        const int64_t many = q % PE_WIDTH + 1, first = q + 1 - many;
+        if (many == PE_WIDTH || q + 1 == count)
+            st = pe_laplacian_measure(&j->lap, many, rows, values + first, residuals + first, &j->pace, j->err);
+        st = st ? st : pe_pace_add(&j->pace, 8 * n);
     }
     return st;
 }
@@ -394,7 +399,7 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
 {
     posenc_status st;
     /* float32 for products: their rounding is far below what is asked for */
-    if ((st = pe_filter_single(f, j->relative >= SINGLE_ENOUGH, j->err)))
+    if ((st = pe_filter_single(f, j->relative >= SINGLE_ENOUGH, &j->pace, j->err)))
         return st;
     s->width = f->single ? PE_MOST_WIDTH : PE_WIDTH;
     if (wish->goal > 0) {
@@ -421,7 +426,7 @@ static posenc_status filtered_run(job *j, pe_search *s, pe_filter *f, const pe_w
         if (s->strange) {
             if (f->high < f->lap->bound)
                 f->high = f->lap->bound;
-            else if ((st = pe_filter_single(f, false, j->err)))
+            else if ((st = pe_filter_single(f, false, &j->pace, j->err)))
                 return st;
         }
         if (f->degree == 1 || s->converged)
@@ -625,7 +630,7 @@ static posenc_status find_trees(job *j, bool *hangs, int32_t *queue)
     const pe_component *c = j->c;
     posenc_status st = PE_OK;
     int64_t head = 0, tail = 0;
-    int32_t *left = malloc((size_t)c->n * sizeof *left); /* neighbours that do not hang */
+    int32_t *left = pe_work_memory((size_t)c->n * sizeof *left); /* neighbours that do not hang */
     if (!left)
         return pe_no_memory("memory", j->err);
     for (int64_t u = 0; u < c->n && !st; u++) {
@@ -680,11 +685,19 @@ static posenc_status widest_level(job *j, int64_t start, const bool *hangs, bool
     return st;
 }
 
+/* Of a dense factor of what is left when a quarter of a level is. */
+static double dense_products(int64_t level)
+{
+    const double dense = (double)level / 4;
+    return dense * dense * dense / 3;
+}
+
 /* Ordering a large graph that has no narrow place takes long, cannot be interrupted, and ends in a dense factor. Levels of a
  * breadth-first search cut a graph in two: where even the widest levels are narrow, so are good separators; a quarter of a
  * wide one is taken for what the best of them leaves. */
 static posenc_status hopeless(job *j, bool *yes)
 {
+    static const double MOST = 5e10;
     const pe_component *c = j->c;
     posenc_status st = PE_OK;
     int64_t start = 0, narrow = c->n;
@@ -692,20 +705,25 @@ static posenc_status hopeless(job *j, bool *yes)
     if (c->n <= 30000)
         return PE_OK;
     bool *seen = malloc((size_t)c->n * sizeof *seen), *hangs = malloc((size_t)c->n * sizeof *hangs);
-    int32_t *queue = malloc((size_t)c->n * sizeof *queue);
+    int32_t *queue = pe_work_memory((size_t)c->n * sizeof *queue);
     if (!seen || !hangs || !queue)
         st = pe_no_memory("memory", j->err);
-    st = st ? st : find_trees(j, hangs, queue);
-    for (int turn = 0; turn < 3 && !st; turn++) {
+    for (int64_t u = 0; u < c->n && !st; u++) {
+        hangs[u] = false;
+        st = pe_pace_add(&j->pace, 1);
+    }
+    for (int turn = 0; turn < 4 && !st && dense_products(narrow) > MOST; turn++) {
         int64_t widest;
-        st = widest_level(j, start, hangs, seen, queue, &widest, &start);
+        if (turn == 1 &&
+            (st = find_trees(j, hangs, queue))) /* where whole levels are narrow, trees need not be told apart */
+            break;
+        st = widest_level(j, turn == 1 ? 0 : start, hangs, seen, queue, &widest, &start);
         narrow = widest < narrow ? widest : narrow;
     }
     free(seen);
     free(hangs);
     free(queue);
-    const double dense = (double)narrow / 4;
-    *yes = dense * dense * dense / 3 > 5e10;
+    *yes = dense_products(narrow) > MOST;
     return st;
 }
 
@@ -785,7 +803,7 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
         st = too_large(j, bytes);
         goto done;
     }
-    if (!(order = malloc((size_t)n * sizeof *order))) {
+    if (!(order = pe_work_memory((size_t)n * sizeof *order))) {
         st = pe_no_memory("memory", j->err);
         goto done;
     }

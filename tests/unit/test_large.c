@@ -401,6 +401,46 @@ static void whole_or_absent(const struct solved *s, posenc_answer *a, int64_t n,
 }
 
 /* The same of the others, of a graph of two components: what was found of one of them is told. */
+/* 6,000 paths of 2 to 7 nodes, which are solved in company: a deadline leaves those that were not reached. */
+START_TEST(partial_answers_of_many_components)
+{
+    enum { PATHS = 6000 };
+    int64_t *source = malloc(PATHS * 6 * sizeof *source), *target = malloc(PATHS * 6 * sizeof *target), nodes = 0, m = 0;
+    int early = 0, whole = 0;
+    for (int64_t p = 0; p < PATHS; p++, nodes++)
+        for (int64_t i = 0; i < 1 + p % 6; i++, nodes++) {
+            source[m] = nodes;
+            target[m++] = nodes + 1;
+        }
+    const posenc_edges e = { .num_nodes = nodes, .source = source, .target = target, .nedges = m };
+    for (int polls = 0; !whole; polls += 8 + polls / 4) {
+        int left = polls;
+        posenc_context ctx = { .stop = late, .user = &left };
+        posenc_answer a;
+        posenc_error err = { 0 };
+        posenc_status st = posenc_encode("laplacian", "k=6&skip=all_zero&dtype=float64&allow_partial=true", &e, &a, &ctx,
+                                         &err);
+        ck_assert_int_lt(polls, 1000000);
+        if (st) {
+            ck_assert_int_eq(st, PE_DEADLINE);
+            continue;
+        }
+        early += a.result.partial;
+        whole = !a.result.partial;
+        ck_assert_double_eq(get(&a, "num_zero", 0), PATHS);
+        for (int64_t j = 0; j < 6; j++) {
+            const double value = get(&a, "eigenvalues", j), residual = get(&a, "residuals", j);
+            ck_assert(isnan(value) ? !whole : value > 0.01 && residual < 1e-9);
+            ck_assert(whole || get(&a, "determined", j) == 0);
+        }
+        posenc_answer_fini(&a);
+    }
+    ck_assert_int_gt(early, 2);
+    free(source);
+    free(target);
+}
+END_TEST
+
 START_TEST(partial_answers_of_others)
 {
     const struct solved *s = &solved[_i];
@@ -550,6 +590,7 @@ Suite *large_suite(void)
     c = tcase_create("deadlines");
     tcase_set_timeout(c, 120);
     tcase_add_test(c, partial_answers);
+    tcase_add_test(c, partial_answers_of_many_components);
     tcase_add_loop_test(c, partial_answers_of_others, 0, LEN(solved));
     tcase_add_test(c, partial_lambda_max);
     tcase_add_test(c, a_batch_is_answered_whole);
