@@ -176,15 +176,13 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     else if (r->graph->directed && p->edges.on_directed == PE_DIRECTED_ERROR)
         st = posenc_fail(err, PE_INVALID, "DIRECTED_GRAPH", "graph.directed", "true",
                          "false; or on_directed=symmetrize; or normalization=row or col");
-    if (!pe_given(r, "eps") && known && !st)
-        st = check_series(r, err);
     const double bytes = known ? elements(r) * (double)posenc_dtype_size((posenc_dtype)r->common.dtype) : 0;
     if (bytes > 0x1p31)
         st = posenc_fail(err, PE_LIMIT, "LIMIT_EXCEEDED", p->output == FULL ? "output" : "sources",
                          posenc_text("%s: %.0f bytes", output_words[p->output], bytes).s,
                          p->output == FULL ? "at most 2^31 bytes: output=topk, output=diag, or output=rows with sources"
                                            : "at most 2^31 bytes: fewer sources, or output=topk");
-    return st;
+    return st || pe_given(r, "eps") ? st : check_series(r, err);
 }
 
 static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)
