@@ -182,7 +182,11 @@ static posenc_status check(posenc_request *r, posenc_error *err)
                          posenc_text("%s: %.0f bytes", output_words[p->output], bytes).s,
                          p->output == FULL ? "at most 2^31 bytes: output=topk, output=diag, or output=rows with sources"
                                            : "at most 2^31 bytes: fewer sources, or output=topk");
-    return st || pe_given(r, "eps") ? st : check_series(r, err);
+    if (!pe_given(r, "eps") && known) {
+        const posenc_status slow = check_series(r, err);
+        st = st ? st : slow;
+    }
+    return st;
 }
 
 static posenc_status shape(const posenc_request *r, posenc_result *out, posenc_error *err)

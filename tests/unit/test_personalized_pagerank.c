@@ -296,7 +296,7 @@ START_TEST(refusals)
     ck_assert(warned(&a, "directed"));
     posenc_answer_fini(&a);
     g->e.num_nodes = 30000;
-    fails(name, g, "output=full", PE_LIMIT, "eps output");
+    fails(name, g, "output=full", PE_LIMIT, "output eps");
     a = ask(name, g, "output=topk&sources=29999");
     ck_assert_double_eq(get(&a, "ids", 0), 0);
     posenc_answer_fini(&a);
