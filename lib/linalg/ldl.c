@@ -76,7 +76,7 @@ static posenc_status plant(pe_ldl *f, int32_t *up, pe_pace *pace)
                 if (next < 0)
                     f->parent[i] = (int32_t)k;
             }
-        st = pe_pace_add(pace, 3 * steps);
+        st = pe_pace_add(pace, 6 * steps);
     }
     return st;
 }
@@ -85,13 +85,17 @@ static posenc_status plant(pe_ldl *f, int32_t *up, pe_pace *pace)
 static posenc_status walk(const pe_ldl *f, int32_t *post, int32_t *head, int32_t *next, pe_pace *pace)
 {
     posenc_status st = PE_OK;
-    for (int64_t k = 0; k < f->n; k++)
+    for (int64_t k = 0; k < f->n && !st; k++) {
         head[k] = -1;
-    for (int64_t k = f->n - 1; k >= 0; k--)
+        st = pe_pace_add(pace, 2);
+    }
+    for (int64_t k = f->n - 1; k >= 0 && !st; k--) {
         if (f->parent[k] >= 0) {
             next[k] = head[f->parent[k]];
             head[f->parent[k]] = (int32_t)k;
         }
+        st = pe_pace_add(pace, 12);
+    }
     int64_t made = 0;
     for (int64_t root = 0; root < f->n && !st; root++) {
         if (f->parent[root] >= 0)
@@ -105,7 +109,7 @@ static posenc_status walk(const pe_ldl *f, int32_t *post, int32_t *head, int32_t
             }
             post[made++] = k;
             k = f->parent[k];
-            st = pe_pace_add(pace, 12);
+            st = pe_pace_add(pace, 24);
         }
     }
     return st;
@@ -120,9 +124,10 @@ static posenc_status count_columns(pe_ldl *f, const int32_t *post, int32_t *up, 
     const pe_component *c = f->lap->c;
     int64_t *count = f->ptr + 1;
     posenc_status st = PE_OK;
-    for (int64_t k = 0; k < f->n; k++) {
+    for (int64_t k = 0; k < f->n && !st; k++) {
         first[k] = most[k] = leaf[k] = -1;
         up[k] = (int32_t)k;
+        st = pe_pace_add(pace, 8);
     }
     for (int64_t q = 0; q < f->n && !st; q++) {
         count[post[q]] = first[post[q]] < 0; /* of the diagonal too */
@@ -220,22 +225,26 @@ done:
 /* Into cut and run: what is worked at as one task. */
 static posenc_status divide(pe_ldl *f, pe_pace *pace, posenc_error *err)
 {
-    const size_t n = (size_t)f->n;
     posenc_status st = PE_OK;
-    int64_t *work = pe_work_memory(n * sizeof *work);
+    int64_t *work = pe_work_memory((size_t)f->n * sizeof *work);
     if (!work)
         return pe_no_memory("memory", err);
-    for (size_t k = 0; k < n; k++)
+    for (int64_t k = 0; k < f->n && !st; k++) {
         work[k] = f->ptr[k + 1] - f->ptr[k] + 8;
-    st = pe_cut_init(&f->cut, f->n, f->parent, work, pace, err);
+        st = pe_pace_add(pace, 4);
+    }
+    if (!st)
+        st = pe_cut_init(&f->cut, f->n, f->parent, work, pace, err);
     free(work);
     if (st)
         return st;
     const int32_t *owner = f->cut.owner;
     const int64_t parts = f->cut.tier[PE_TIERS + 1];
     int64_t total = 0;
-    for (int64_t k = 0; k < f->n; k++)
+    for (int64_t k = 0; k < f->n && !st; k++) {
         f->cut.part[owner[k]].end += k == 0 || owner[k] != owner[k - 1];
+        st = pe_pace_add(pace, 4);
+    }
     for (int64_t p = 0; p < parts; p++) {
         pe_subtree *part = &f->cut.part[p];
         total += part->end;
@@ -429,9 +438,11 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
     if (!(f->end = pe_work_memory((size_t)f->n * sizeof *f->end)))
         return pe_no_memory("memory", err);
     if (by_blocks) {
-        for (int64_t k = 0; k < f->n; k++)
+        for (int64_t k = 0; k < f->n && !st; k++) {
             f->end[k] = f->ptr[k + 1] - f->ptr[k];
-        if ((st = pe_supernodes_init(&f->blocks, f->lap->c, f->order, f->place, f->parent, f->end, pace, err)))
+            st = pe_pace_add(pace, 4);
+        }
+        if (st || (st = pe_supernodes_init(&f->blocks, f->lap->c, f->order, f->place, f->parent, f->end, pace, err)))
             return st;
         entries = (size_t)f->blocks.panel[f->blocks.count] + 16;
         free(f->ptr);

@@ -193,18 +193,21 @@ void pe_cut_fini(pe_cut *c)
 
 /* Panels one after another. Products read up to fifteen numbers behind a panel, and use them for nothing: where another
  * thread may be at work there, they have a place of their own. */
-static void place_panels(pe_supernodes *s)
+static posenc_status place_panels(pe_supernodes *s, pe_pace *pace)
 {
+    posenc_status st = PE_OK;
     const int32_t last = (int32_t)s->cut.tier[PE_TIERS];
     int64_t entries = 0;
-    for (int64_t j = 0; j < s->count; j++) {
+    for (int64_t j = 0; j < s->count && !st; j++) {
         const int64_t width = s->first[j + 1] - s->first[j];
         const bool border = j + 1 < s->count && s->cut.owner[j] != s->cut.owner[j + 1];
         s->panel[j] = entries;
         entries += width * (width + s->below[j + 1] - s->below[j]) +
                    (border || (last > 0 && s->cut.owner[j] == last) ? 16 : 0);
+        st = pe_pace_add(pace, 8);
     }
     s->panel[s->count] = entries;
+    return st;
 }
 
 /* Blocks and members, by parts; own, out and at of the parts. */
@@ -212,8 +215,10 @@ static posenc_status gather_blocks(pe_supernodes *s, pe_pace *pace)
 {
     const int64_t parts = s->cut.tier[PE_TIERS + 1];
     posenc_status st = PE_OK;
-    for (int64_t j = 0; j < s->count; j++)
+    for (int64_t j = 0; j < s->count && !st; j++) {
         s->cut.part[s->cut.owner[j]].end++;
+        st = pe_pace_add(pace, 4);
+    }
     for (int64_t p = 0, total = 0; p < parts; p++) {
         pe_subtree *part = &s->cut.part[p];
         total += part->end;
@@ -284,16 +289,15 @@ static posenc_status divide(pe_supernodes *s, pe_pace *pace, posenc_error *err)
         free(work);
         return pe_no_memory("memory", err);
     }
-    for (int64_t j = 0; j < s->count; j++) { /* short loops cost as much as some entries */
+    for (int64_t j = 0; j < s->count && !st; j++) { /* short loops cost as much as some entries */
         const int64_t width = s->first[j + 1] - s->first[j];
         work[j] = width * (width + s->below[j + 1] - s->below[j]) + 32;
+        st = pe_pace_add(pace, 8);
     }
-    st = pe_cut_init(&s->cut, s->count, s->parent, work, pace, err);
+    if (!st)
+        st = pe_cut_init(&s->cut, s->count, s->parent, work, pace, err);
     free(work);
-    if (st)
-        return st;
-    place_panels(s);
-    if ((st = gather_blocks(s, pace)))
+    if (st || (st = place_panels(s, pace)) || (st = gather_blocks(s, pace)))
         return st;
     const pe_subtree *last = &s->cut.part[s->cut.tier[PE_TIERS]];
     if (s->rows > INT32_MAX)
@@ -325,18 +329,22 @@ posenc_status pe_supernodes_init(pe_supernodes *s, const pe_component *c, const 
         st = pe_no_memory("memory", err);
         goto done;
     }
-    for (int64_t j = 0; j < s->count; j++) {
+    for (int64_t j = 0; j < s->count && !st; j++) {
         const int32_t up = parent[s->first[j + 1] - 1];
         s->parent[j] = up < 0 ? -1 : s->of[up];
+        st = pe_pace_add(pace, 8);
     }
-    if ((st = rows_below(s, c, order, place, mark, false, pace)))
+    if (st || (st = rows_below(s, c, order, place, mark, false, pace)))
         goto done;
     int64_t total = 0;
-    for (int64_t j = 0; j < s->count; j++) {
+    for (int64_t j = 0; j < s->count && !st; j++) {
         const int64_t rows = s->below[j];
         s->below[j] = total;
         total += rows;
+        st = pe_pace_add(pace, 4);
     }
+    if (st)
+        goto done;
     s->below[s->count] = total;
     s->row = pe_work_memory(((size_t)total + 1) * sizeof *s->row);
     if (!s->row) {
