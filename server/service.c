@@ -261,13 +261,20 @@ static posenc_status stopped(void *user)
     return st || !w->finish_ns || pe_now_ns() < w->finish_ns ? st : PE_DEADLINE;
 }
 
-/* A partial answer has to be told before the deadline of who asked first: a fifth of the time is for that. */
+/* A partial answer has to be told before the deadline of who asked first: a fifth of the time is for that, or up to half of it
+ * where the answer is so long that making it takes more. */
 static int64_t finish_of(const posenc_request *r, int64_t now, int64_t deadline)
 {
+    enum { ELEMENT_NS = 64 }; /* vectors from a basis, their canonical form, the output */
     const posenc_param *row = posenc_row(&r->encoding->table, "allow_partial");
     if (!row || !*(const bool *)((const char *)r->params + row->offset))
         return 0;
-    return now + (deadline - now) / 5 * 4;
+    int64_t rest = 0;
+    for (int i = 0; i < r->shape.ntensors; i++)
+        rest += ELEMENT_NS * posenc_tensor_count(&r->shape.tensor[i]);
+    const int64_t fifth = (deadline - now) / 5, half = (deadline - now) / 2;
+    rest = rest < fifth ? fifth : rest < half ? rest : half;
+    return deadline - rest;
 }
 
 static void share(void *user, int64_t n, void (*task)(void *arg, int64_t i), void *arg)
