@@ -783,6 +783,14 @@ static posenc_status reorder(job *j, int32_t *order)
     return st;
 }
 
+/* What takes long before the first pair is seen. */
+static void say(const job *j, const char *sentence)
+{
+    enum { LARGE = 1 << 13 }; /* rows: others are done before anybody reads it */
+    if (j->ctx && j->ctx->progress && j->c->n >= LARGE)
+        j->ctx->progress(j->ctx->user, 0, sentence);
+}
+
 static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
 {
     const pe_component *whole = j->c;
@@ -822,6 +830,7 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
             st = too_large(j, bytes + pe_ldl_bytes(n, arcs, 0));
             goto done;
         }
+        say(j, posenc_text("ordering %lld rows", (long long)n).s);
         if ((st = pe_ldl_order(&ldl, j->c, &j->pace, j->err)))
             goto done;
         uint64_t more = pe_ldl_bytes(n, arcs, ldl.entries);
@@ -857,10 +866,13 @@ static posenc_status solve_iterative(job *j, pe_solver solver, pe_pairs *out)
         pe_filter_fini(&filter);
     if (!inverting && across && (st = conjugate_init(&cg, j)))
         goto done;
-    if (!inverting)
+    if (inverting) {
+        say(j, posenc_text("factoring, %.3g entries", (double)ldl.entries).s);
+        if ((st = pe_ldl_factor(&ldl, &j->lap, &j->pace, j->err)))
+            goto done;
+    } else {
         pe_ldl_fini(&ldl);
-    else if ((st = pe_ldl_factor(&ldl, &j->lap, &j->pace, j->err)))
-        goto done;
+    }
     s.salvage = j->partial;
     st = search(j, &s, inverting ? &ldl : NULL, inverting || across ? NULL : &filter, across && !inverting ? &cg : NULL,
                 out);
