@@ -502,7 +502,9 @@ posenc_status pe_search_run(pe_search *s, const pe_operator *op, const pe_wish *
                 s->converged = true;
                 break;
             }
-            relative = relative > 1e-15 && !s->strange ? relative * 1e-2 : 0;
+            /* loose vectors have loose quotients, where eigenvalues span many decades */
+            relative = relative > (s->strange ? 1e-9 : 1e-15) ? relative * 1e-2 : 0;
+            s->strange = s->strange && relative == 0;
         }
         check = m + width + (10 * m * m < s->n ? 0 : m / 16); /* a look costs m^3, a step n m and an application */
         if (!alive || relative < 1e-16)

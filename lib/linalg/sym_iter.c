@@ -544,6 +544,9 @@ static posenc_status hand_over(job *j, pe_search *s, int64_t count, double next,
     return PE_OK;
 }
 
+/* Values are as exact as vectors in the operator's terms; looser ones say too little of where a pair stands among others. */
+static double first_try(const job *j) { return pe_min(j->relative, 1e-4); }
+
 /* Runs until `want` pairs are locked and nothing below the cut can be missing; then the answer. */
 static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter, conjugate *cg, pe_pairs *out)
 {
@@ -555,7 +558,7 @@ static posenc_status search(job *j, pe_search *s, pe_ldl *ldl, pe_filter *filter
 
     for (;;) {
         int64_t have = s->nlock - s->skip;
-        pe_wish wish = { .tolerance = j->tolerance, .relative = j->relative, .bound = -INFINITY };
+        pe_wish wish = { .tolerance = j->tolerance, .relative = first_try(j), .bound = -INFINITY };
         if (have < j->want) {
             int64_t left = j->want - have, all = s->most / PE_WIDTH / 2 * PE_WIDTH;
             wish.goal = left < MOST_AT_ONCE ? left : MOST_AT_ONCE;
@@ -746,7 +749,7 @@ static posenc_status compare(job *j, pe_search *s, const pe_ldl *ldl, pe_filter 
 {
     int64_t goal = j->want < MOST_AT_ONCE ? j->want : MOST_AT_ONCE, all = s->most / PE_WIDTH / 2 * PE_WIDTH;
     goal = goal < all ? goal : all;
-    pe_wish wish = { .goal = goal, .limit = goal, .bound = -INFINITY, .tolerance = j->tolerance, .relative = j->relative };
+    pe_wish wish = { .goal = goal, .limit = goal, .bound = -INFINITY, .tolerance = j->tolerance, .relative = first_try(j) };
     posenc_status st = place_filter(s, f, &wish);
     while (!st && !s->converged && filter_ns(j, (double)f->degree) < inversion_ns(j, ldl)) {
         pe_operator op = pe_filter_operator(f);

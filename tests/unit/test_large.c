@@ -209,6 +209,26 @@ START_TEST(threads_do_not_show)
 }
 END_TEST
 
+START_TEST(weights_of_many_sizes_with_a_loose_tol)
+{
+    enum { N = 600, STEP = 104729, DRAWN = 4099 };
+    double weight[N];
+    list g = new_list(N, N);
+    for (int64_t i = 0; i + 1 < N; i++) {
+        weight[i] = ldexp(1, (int)(i * STEP % DRAWN / 100) - 20);
+        join(&g, i, i + 1);
+    }
+    g.e.weight = weight;
+    posenc_answer a = encode(&g.e, "k=20&tol=0.01&solver=shift_invert&dtype=float64", NULL);
+    ck_assert_int_eq(get(&a, "status", 0), 0);
+    for (int64_t j = 0; j < 20; j++)
+        ck_assert_double_le(get(&a, "residuals", j), 0.02);
+    orthonormal(&a, N, 20);
+    posenc_answer_fini(&a);
+    free_list(&g);
+}
+END_TEST
+
 typedef struct told {
     int calls;
     double last;
@@ -582,6 +602,7 @@ Suite *large_suite(void)
     tcase_add_test(c, copies);
     tcase_add_test(c, cliques_joined);
     tcase_add_loop_test(c, threads_do_not_show, 0, 3);
+    tcase_add_test(c, weights_of_many_sizes_with_a_loose_tol);
     tcase_add_test(c, progress_is_told);
     tcase_add_loop_test(c, warnings_are_given, 0, LEN(warnings));
     tcase_add_test(c, residuals_over_tol);
