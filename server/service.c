@@ -261,8 +261,8 @@ static posenc_status stopped(void *user)
     return st || !w->finish_ns || pe_now_ns() < w->finish_ns ? st : PE_DEADLINE;
 }
 
-/* A partial answer has to be told before the deadline of who asked first: a fifth of the time is for that, or up to half of it
- * where the answer is so long that making it takes more. */
+/* A partial answer has to be told before the deadline of who asked first: a fifth of the time is for that, or up to half
+ * of it where the answer is so long that making it takes more. */
 static int64_t finish_of(const posenc_request *r, int64_t now, int64_t deadline)
 {
     enum { ELEMENT_NS = 64 }; /* vectors from a basis, their canonical form, the output */

@@ -220,7 +220,7 @@ START_TEST(weights_of_many_sizes_with_a_loose_tol)
     }
     g.e.weight = weight;
     posenc_answer a = encode(&g.e, "k=20&tol=0.01&solver=shift_invert&dtype=float64", NULL);
-    ck_assert_int_eq(get(&a, "status", 0), 0);
+    ck_assert_double_eq(get(&a, "status", 0), 0);
     for (int64_t j = 0; j < 20; j++)
         ck_assert_double_le(get(&a, "residuals", j), 0.02);
     orthonormal(&a, N, 20);
