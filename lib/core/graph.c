@@ -694,7 +694,7 @@ static posenc_status check_options(const posenc_graph *g, int64_t graph, const p
         if (g->weight[a] < 0)
             return posenc_fail(err, PE_INVALID, bad, posenc_text("graph.edge_weight[%lld]", (long long)g->listed[a]).s,
                                posenc_text("%g", g->weight[a]).s,
-                               o->only_positive ? "0 or more" : "0 or more; or allow_negative=true");
+                               o->negative_row ? "0 or more; or allow_negative=true" : "0 or more");
         if ((st = poll_at(a, ctx)))
             return st;
     }

@@ -41,7 +41,7 @@ extern const char *const pe_symmetrize_words[], *const pe_on_directed_words[], *
 typedef struct pe_csr_options {
     int symmetrize, on_directed, self_loops, duplicate_edges;
     bool allow_negative;
-    bool only_positive; /* the encoding has no row allow_negative, so that faults do not speak of it */
+    bool negative_row;  /* the encoding has a row allow_negative, which faults speak of */
     bool no_components; /* they are not asked for: not numbered */
     bool directed;      /* a directed graph keeps its arcs: row u holds the targets of u; on_directed is not looked at */
 } pe_csr_options;

@@ -162,7 +162,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     const posenc_graph *graph = j->request->graph;
     const degree *p = j->request->params;
     pe_csr_options options = p->edges;
-    options.directed = options.only_positive = true;
+    options.directed = true;
     const bool two = graph->directed, weights = p->weighted && graph->weight;
     pe_csr out = { 0 }, in = { 0 }, wout = { 0 }, win = { 0 };
     posenc_status st = pe_count_build(graph, j->graph, &options, &out, &j->pace, err);

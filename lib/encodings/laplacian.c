@@ -112,6 +112,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
 {
     laplacian *p = r->params;
     posenc_status st = PE_OK;
+    p->edges.negative_row = true;
     if (pe_given(r, "max_freqs")) {
         if (pe_given(r, "k"))
             st = posenc_fail(err, PE_INVALID, "INVALID_PARAMETER", "max_freqs",

@@ -52,7 +52,7 @@ static posenc_status check(posenc_request *r, posenc_error *err)
     laplacian_matrix *p = r->params;
     const posenc_graph *g = r->graph;
     posenc_status st = PE_OK;
-    p->edges.directed = true;
+    p->edges.directed = p->edges.negative_row = true;
     double elements = pe_squares(g);
     if (pe_given(r, "nodes")) {
         if (g->batched)

@@ -100,7 +100,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     const posenc_dtype dtype = (posenc_dtype)j->request->common.dtype;
     pe_csr_options options = p->edges;
     pe_csr c = { 0 };
-    options.directed = options.only_positive = true;
+    options.directed = true;
     posenc_status st = pe_count_build(j->request->graph, j->graph, &options, &c, &j->pace, err);
     for (int64_t u = 0; u < j->n && !st; u++) {
         double row[WIDTH];

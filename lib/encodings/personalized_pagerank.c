@@ -883,7 +883,6 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     solver s = solver_of(j, o, err);
     pe_csr_options options = s.p->edges;
     options.directed = s.p->normalization != SYM;
-    options.only_positive = true;
     posenc_status st = pe_walk_build(j->request->graph, j->graph, &options, forms[s.p->normalization], &s.walk, s.pace, err);
     if (st)
         return st;

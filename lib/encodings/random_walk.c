@@ -820,7 +820,7 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     pe_csr_options options = p->edges;
     pe_walk walk = { 0 };
     bool local = false;
-    options.directed = options.only_positive = true;
+    options.directed = true;
     walker w = {
         .p = p, .walk = &walk, .o = o, .first = j->first, .n = j->n, .last = o->last, .pace = &j->pace, .err = err
     };

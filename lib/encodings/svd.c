@@ -54,7 +54,8 @@ static const posenc_param rows[] = {
 
 static const posenc_output outputs[] = {
     { "encoding", "[num_nodes, 2k]", "U sqrt(S), V sqrt(S), then zeros where k is over the number of nodes", NULL },
-    { "singular_values", "[k] or [G, k]", "descending; NaN where k is over the number of nodes", NULL },
+    { "singular_values", "[k] or [G, k]",
+      "descending; those up to 1e-9 of the bound of A are 0; NaN where k is over the number of nodes", NULL },
     { "residuals", "[k] or [G, k]",
       "sqrt(||A v - sigma u||^2 + ||A^T u - sigma v||^2) in float64; 0 where sigma is 0, NaN where k is over the number of "
       "nodes",

@@ -389,7 +389,6 @@ static posenc_status encode(pe_graph_job *j, void *self, posenc_error *err)
     const weisfeiler_lehman *p = j->request->params;
     pe_csr_options options = p->edges;
     options.directed = p->direction != ANY;
-    options.only_positive = true;
     pe_csr out = { 0 }, in = { 0 };
     const bool one_way = graph->directed && options.directed, turned = one_way && p->direction != OUT;
     posenc_status st = p->weighted ? pe_csr_build(graph, j->graph, &options, &out, j->ctx, err)

@@ -193,6 +193,8 @@ static inline void refused(const char *encoding, const graph *g, const char *que
     ck_assert_uint_gt(err.n, 0);
     ck_assert_msg(!strcmp(err.fault[0].field, field), "%s %s: %s", encoding, query, text);
     ck_assert_msg(strstr(text, words) != NULL, "%s %s: %s lacks %s", encoding, query, text, words);
+    if (strcmp(encoding, "laplacian") != 0 && strcmp(encoding, "laplacian_matrix") != 0)
+        ck_assert_msg(!strstr(text, "allow_negative"), "%s %s: %s", encoding, query, text);
 }
 
 /* Several graphs in a batch get the bytes that each gets alone, whatever the order of their edges; a bad one voids no
