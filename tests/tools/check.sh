@@ -56,7 +56,7 @@ group_build()
 group_sanitizers()
 {
     step "build asan" make -j"$jobs" VARIANT=asan all unit &&
-        step "asan+ubsan: unit tests" tests/tools/sanitized.sh asan build/asan/unit &&
+        step "asan+ubsan: unit tests" tests/tools/sanitized.sh asan tests/tools/units.sh build/asan/unit &&
         step "asan+ubsan: real daemon" env POSENC_BUILD=build/asan tests/tools/sanitized.sh asan $python -m pytest -q -p no:cacheprovider \
             -m "not slow" tests/integration/test_http.py tests/integration/test_grpc.py tests/integration/test_doors.py
     step "build tsan" make -j"$jobs" VARIANT=tsan all unit &&

@@ -1,6 +1,7 @@
 /* main.c - runs every suite: tests/unit/test_NAME.c holds NAME_suite, the Makefile lists the folder.
  *
- * usage: unit [SUITE]...   CK_FORK=no to stay in one process (gdb, sanitizers) */
+ * usage: unit [SUITE]...   CK_FORK=no to stay in one process (gdb, sanitizers)
+ *        unit --list       the names of the suites, a line each */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,11 @@ static const struct {
 
 int main(int argc, char **argv)
 {
+    if (argc == 2 && !strcmp(argv[1], "--list")) {
+        for (size_t i = 0; i < sizeof suites / sizeof suites[0]; i++)
+            puts(suites[i].name);
+        return EXIT_SUCCESS;
+    }
     SRunner *runner = srunner_create(NULL);
     int n = 0;
     for (size_t i = 0; i < sizeof suites / sizeof suites[0]; i++) {
