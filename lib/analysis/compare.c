@@ -13,6 +13,7 @@
 #include "core/params.h"
 #include "formats/output.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -573,7 +574,7 @@ static bool differences(comparing *c, posenc_comparison *out, posenc_arena *a)
                 out->largest_absolute = off, out->worst = (int64_t)i;
             out->ndiffering += off > 0;
             if (c->want[i] != 0)
-                out->largest_relative = pe_max(out->largest_relative, off / fabs(c->want[i]));
+                out->largest_relative = pe_max(out->largest_relative, pe_min(off / fabs(c->want[i]), DBL_MAX));
             out->largest_ulp = pe_max(out->largest_ulp, off / spacing(dtype, size));
             by_row[r] = pe_max(by_row[r], off);
             by_column[k] = pe_max(by_column[k], off);

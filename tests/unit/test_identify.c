@@ -216,6 +216,8 @@ START_TEST(refused)
     expect_refused(&t, 0, NULL, PE_INVALID, "table[2][1]: got nan, allowed: a finite number");
     x[5] = (double)INFINITY;
     expect_refused(&t, 0, NULL, PE_INVALID, "table[2][1]: got inf");
+    x[5] = 2e60;
+    expect_refused(&t, 0, NULL, PE_INVALID, "at most 1e60 in magnitude");
     t = tensor(PE_float64, 1, 4, x);
     expect_refused(&t, 0, NULL, PE_INVALID, "table: got 1 row, allowed: at least 2 rows");
     t = tensor(PE_float64, 4, 0, x);
