@@ -9,7 +9,7 @@ seeds() { local to=$out/$1; shift; [ -d "$to" ] || return 0; for f in "$@"; do c
 seeds npy tests/golden/graph/graphs/{karate,cycle6,rand20_w}*.npy tests/golden/sequence/sinusoidal_whisper-16x8.table.npy
 seeds npz tests/data/graph_atlas_1253.npz
 seeds protobuf tests/fuzz/seeds/protobuf/* 2>/dev/null || true
-for kind in json query framing protobuf safetensors config resolve analysis; do
+for kind in json query framing protobuf safetensors config resolve analysis identify; do
     [ -d "tests/fuzz/seeds/$kind" ] && [ -d "$out/$kind" ] && cp tests/fuzz/seeds/"$kind"/* "$out/$kind/"
 done
 # right tables behind the three bytes that say their shape (rows, columns, dtype and axes)
