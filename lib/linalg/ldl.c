@@ -487,7 +487,7 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
     {                                                                                                \
         row_type *s = (row_type *)rows;                                                              \
         for (int64_t k = end - 1; k >= begin; k--) {                                                 \
-            row_type x = s[k] / f->pivot[k], y = ZERO_##name;                                        \
+            row_type x = s[k] / f->pivot[k], y = { 0 };                                              \
             int64_t q = f->ptr[k], last = f->end[k];                                                 \
             for (; q + 2 <= last; q += 2) {                                                          \
                 x -= f->entry[q] * s[f->row[q]];                                                     \
@@ -501,13 +501,6 @@ posenc_status pe_ldl_factor(pe_ldl *f, const pe_laplacian *lap, pe_pace *pace, p
 
 typedef double pair __attribute__((vector_size(16), may_alias));
 typedef double four __attribute__((vector_size(32), may_alias));
-#define ZERO_1 0
-#define ZERO_2 \
-    {          \
-        0      \
-    }
-#define ZERO_4 ZERO_2
-#define ZERO_8 ZERO_2
 SUBSTITUTE(1, double)
 SUBSTITUTE(2, pair)
 SUBSTITUTE(4, four)

@@ -240,7 +240,7 @@ WIDE_BY_SIDES(8, pe_lanes)
             const double *a0 = v->entry + b->panel, *a1 = a0 + h, *a2 = a1 + h, *a3 = a2 + h;              \
             const double *pivot = v->pivot + b->first;                                                     \
             const int32_t *spot = v->s->spot + b->spot;                                                    \
-            row_type *x = all + b->at, y0 = ZERO_##name, y1 = y0, y2 = y0, y3 = y0;                        \
+            row_type *x = all + b->at, y0 = { 0 }, y1 = y0, y2 = y0, y3 = y0;                              \
             if (b > stop)                                                                                  \
                 prefetch(v->entry + b[-1].panel, (int64_t)b[-1].width * (b[-1].width + b[-1].rows));       \
             switch (w) {                                                                                   \
@@ -287,13 +287,6 @@ WIDE_BY_SIDES(8, pe_lanes)
         }                                                                                                  \
     }
 
-#define ZERO_1 0
-#define ZERO_2 \
-    {          \
-        0      \
-    }
-#define ZERO_4 ZERO_2
-#define ZERO_8 ZERO_2
 SUBSTITUTE(1, double)
 SUBSTITUTE(2, pair)
 SUBSTITUTE(4, four)

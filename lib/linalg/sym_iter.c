@@ -695,7 +695,7 @@ static double dense_products(int64_t level)
     return dense * dense * dense / 3;
 }
 
-/* Ordering a large graph that has no narrow place takes long, cannot be interrupted, and ends in a dense factor. Levels of a
+/* Ordering a large graph that has no narrow place takes long, and ends in a dense factor. Levels of a
  * breadth-first search cut a graph in two: where even the widest levels are narrow, so are good separators; a quarter of a
  * wide one is taken for what the best of them leaves. */
 static posenc_status hopeless(job *j, bool *yes)
