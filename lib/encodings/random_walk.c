@@ -8,11 +8,13 @@
  * the first, (P^b)[v, u] = (P^b)[u, v] d(u) / d(v): half the steps, and sums of squares. All terms are 0 or more, so that
  * nothing cancels, and what cannot be reached is exactly 0. Sums run in order: the relative error (of what is over 2^-174)
  * is at most (t (d + 2) + m + 3) 2^-53, d the most arcs to or from a node, m the nodes within t / 2 steps; a few ulp but
- * around hubs. At a star of 20,000 leaves it is 3e-13. Memory is O(n + arcs). small   32 nodes at once over the whole graph
- * (undirected, all weights 1) local   eight near nodes at once, over the nodes that their walks can have reached (roads,
- * meshes, large rings); where the way back is another one, node by node panel   eight nodes at once over the whole graph
- * (other small graphs, and those whose balls fill up at once) The cheaper of the last two is taken, by the balls of a sample
- * of nodes; where both would take too long the request is refused.
+ * around hubs. At a star of 20,000 leaves it is 3e-13. Memory is O(n + arcs).
+ *   small   32 nodes at once over the whole graph (undirected, all weights 1)
+ *   local   eight near nodes at once, over the nodes that their walks can have reached (roads, meshes, large rings); where
+ *           the way back is another one, node by node
+ *   panel   eight nodes at once over the whole graph (other small graphs, and those whose balls fill up at once)
+ * The cheaper of the last two is taken, by the balls of a sample of nodes; where both would take too long the request is
+ * refused.
  *
  * method=probe estimates instead: with z of independent random signs, x = (P^a z) and y = (P^T)^b z,
  * E[x_u y_u] = (P^(a+b))[u, u]; the mean over num_probes of them. For undirected graphs P stands for its symmetric form,
@@ -75,8 +77,7 @@ static const posenc_param rows[] = {
 static const posenc_output outputs[] = {
     { "encoding", "[num_nodes, steps]",
       "probability to be back after so many steps, of relative error at most (t (d + 2) + m + 3) 2^-53 in float64, d the "
-      "most "
-      "arcs of a node, m the nodes within t / 2 steps; method=probe: an estimate, brought into 0 .. 1",
+      "most arcs of a node, m the nodes within t / 2 steps; method=probe: an estimate, brought into 0 .. 1",
       NULL },
     { "standard_error", "[num_nodes, steps]",
       "method=probe only: of the estimate, from the spread of the probes, at most 1; 0 where it is exact", NULL },

@@ -368,8 +368,10 @@ static posenc_status solve_jobs(pe_small *job, int64_t n, bool partial, pe_grace
     }
     if (st != PE_DEADLINE || !partial)
         return st;
-    for (; done < n; done++)
+    for (; done < n; done++) {
+        pe_pairs_fini(job[done].out); /* some of the slice may have been solved */
         *job[done].out = (pe_pairs){ .next = -INFINITY, .partial = true };
+    }
     return PE_OK;
 }
 

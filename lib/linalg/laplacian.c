@@ -167,8 +167,8 @@ posenc_status pe_laplacian_apply(const pe_laplacian *l, double alpha, double shi
     return st;
 }
 
-/* Over edges of |w| (g_i x_i -+ g_j x_j)^2, the upper sign for positive weights, and over nodes of rest_i x_i^2; x: a panel
- */
+/* Over edges of |w| (g_i x_i -+ g_j x_j)^2, the upper sign for positive weights, and over nodes of rest_i x_i^2. x is a
+ * panel. */
 PE_CLONES static void quotient_rows(const pe_laplacian *l, int64_t begin, int64_t end, const double *x, double *sum)
 {
     const pe_component *c = l->c;
