@@ -17,8 +17,9 @@
 #include "linalg.h"
 
 /* order (n): order[k] is the k-th vertex to eliminate, in postorder of the elimination tree; `last`, unless -1, is left out
- * of the graph and comes last. *entries, *products   upper bounds of the entries of L below the diagonal, and of the
- * multiply-subtract pairs of L D L^T; both without `last` */
+ * of the graph and comes last.
+ *   *entries    upper bound of the entries of L below the diagonal, without `last`
+ *   *products   and of the multiply-subtract pairs of L D L^T */
 posenc_status pe_minimum_fill(const pe_component *c, int64_t last, int32_t *order, double *entries, double *products,
                               pe_pace *pace, posenc_error *err);
 
